@@ -2,16 +2,19 @@ package ptx
 
 import (
 	"math/bits"
+
+	"parley/internal/ptx/arith"
+	"parley/internal/ptx/syntax"
 )
 
-func buildAtom(c *compiler, m *modifiers, ops []operand) inst {
+func buildAtom(c *compiler, m *syntax.Modifiers, ops []syntax.Operand) inst {
 	if !c.operands(ops, 3, 5) {
 		return inst{}
 	}
 	return c.atomic(m, &ops[0], ops[1], ops[2:])
 }
 
-func buildRed(c *compiler, m *modifiers, ops []operand) inst {
+func buildRed(c *compiler, m *syntax.Modifiers, ops []syntax.Operand) inst {
 	if !c.operands(ops, 2, 3) {
 		return inst{}
 	}
@@ -19,16 +22,16 @@ func buildRed(c *compiler, m *modifiers, ops []operand) inst {
 }
 
 // atomic decodes atom and red: read, compute and write, for one lane after another.
-func (c *compiler) atomic(m *modifiers, dst *operand, addr operand, args []operand) inst {
+func (c *compiler) atomic(m *syntax.Modifiers, dst *syntax.Operand, addr syntax.Operand, args []syntax.Operand) inst {
 	ordered(m)
 	dropHints(m)
-	m.drop("noftz")
+	m.Drop("noftz")
 	sp := c.takeSpace(m)
-	n := m.vector()
-	name := m.take("add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec")
+	n := m.VectorSize()
+	name := m.Take("add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec")
 	t := c.typed(m)
-	f := atomicFunction(name, t)
-	if f == nil || t.bits*t.pack > 64 {
+	f := arith.Atomic(name, t)
+	if f == nil || t.Bits*t.Pack > 64 {
 		c.fail("unknown atomic operation .%s", name)
 		return inst{}
 	}
@@ -50,8 +53,8 @@ func (c *compiler) atomic(m *modifiers, dst *operand, addr operand, args []opera
 		}
 		with = c.in(args[1], t)
 	}
-	a := &access{space: sp, size: t.size() * n, write: true, strong: true}
-	at, size := c.memory(addr), t.size()
+	a := &access{space: sp, size: t.Size() * n, write: true, strong: true}
+	at, size := c.memory(addr), t.Size()
 	return inst{step: func(w *warp, mask uint32) {
 		w.b.run.d.atomics.Lock()
 		defer w.b.run.d.atomics.Unlock()
@@ -60,8 +63,8 @@ func (c *compiler) atomic(m *modifiers, dst *operand, addr operand, args []opera
 			data := w.bytes(a, lane, at.lane(w, lane))
 			for i := range src {
 				word := data[i*size:]
-				old := widen(word, size, false, true)
-				put(word, size, f(old, src[i].get(w, lane), with.get(w, lane)))
+				old := arith.Load(word, size, false, true)
+				arith.Store(word, size, f(old, src[i].get(w, lane), with.get(w, lane)))
 				if out != nil {
 					out[i].set(w, lane, old)
 				}
@@ -70,35 +73,4 @@ func (c *compiler) atomic(m *modifiers, dst *operand, addr operand, args []opera
 		w.b.events++
 		w.strong++
 	}}
-}
-
-// atomicFunction returns what is written: of the old value and the operands.
-func atomicFunction(name string, t typ) func(old, b, c uint64) uint64 {
-	width := unsignedOf(typ{'u', t.bits * t.pack, 1})
-	switch name {
-	case "exch":
-		return func(_, b, _ uint64) uint64 { return b }
-	case "cas":
-		return func(old, b, c uint64) uint64 { return pick(old == extend(b, width), c, old) }
-	case "inc":
-		return func(old, b, _ uint64) uint64 { return pick(old >= b, 0, old+1) }
-	case "dec":
-		return func(old, b, _ uint64) uint64 { return pick(old == 0 || old > b, b, old-1) }
-	}
-	if t.float() {
-		f := floatFunction(name, floatMode{})
-		if f == nil {
-			return nil
-		}
-		return func(old, b, _ uint64) uint64 {
-			return packed(t, func(shift int) uint64 {
-				return finish(t, floatMode{}, f(toFloat(t, old>>shift), toFloat(t, b>>shift)))
-			})
-		}
-	}
-	f := values2(name, t)
-	if f == nil || name == "shl" {
-		return nil
-	}
-	return func(old, b, _ uint64) uint64 { return f(extend(old, t), extend(b, t)) }
 }

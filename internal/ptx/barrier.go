@@ -3,20 +3,10 @@ package ptx
 import (
 	"fmt"
 	"math/bits"
-)
 
-// A barrier counts threads that arrive; when all have, its generation rises
-// and those that wait continue.
-type barrier struct {
-	expected   int
-	arrived    int
-	generation uint64
-	clocks     clocks
-	votes      uint32 // bar.red: and in bit 0, or in bit 1
-	count      int
-	result     uint32
-	total      int
-}
+	"parley/internal/ptx/arith"
+	"parley/internal/ptx/syntax"
+)
 
 // arrive counts threads and completes the generation when all are there.
 func (b *barrier) arrive(w *warp, threads int) {
@@ -35,13 +25,6 @@ func (b *barrier) complete(expected int) bool {
 	b.result, b.total = b.votes, b.count
 	b.votes, b.count = 0, 0
 	return true
-}
-
-// clocks are the vector clocks of a synchronisation object: those of threads
-// that arrive, and those of the last generation, which threads that pass take over.
-type clocks struct {
-	seen, proxy           []uint64
-	readySeen, readyProxy []uint64
 }
 
 // release adds what the warp has seen and done.
@@ -82,19 +65,19 @@ func (w *warp) proxyFence() {
 }
 
 // buildBar decodes bar and barrier in all their forms.
-func buildBar(c *compiler, m *modifiers, ops []operand) inst {
-	if m.has("warp") {
+func buildBar(c *compiler, m *syntax.Modifiers, ops []syntax.Operand) inst {
+	if m.Has("warp") {
 		return c.barWarp(m, ops)
 	}
-	if m.has("cluster") {
+	if m.Has("cluster") {
 		return c.barCluster(m)
 	}
-	m.drop("cta")
-	aligned := m.name == "bar"
-	if m.has("aligned") {
+	m.Drop("cta")
+	aligned := m.Name == "bar"
+	if m.Has("aligned") {
 		aligned = true
 	}
-	switch m.take("sync", "arrive", "red") {
+	switch m.Take("sync", "arrive", "red") {
 	case "sync":
 		return c.barSync(aligned, ops)
 	case "arrive":
@@ -102,13 +85,13 @@ func buildBar(c *compiler, m *modifiers, ops []operand) inst {
 	case "red":
 		return c.barRed(m, aligned, ops)
 	}
-	c.fail("unknown form of %s", m.name)
+	c.fail("unknown form of %s", m.Name)
 	return inst{}
 }
 
 // barWarp decodes bar.warp.sync.
-func (c *compiler) barWarp(m *modifiers, ops []operand) inst {
-	if !m.has("sync") || !c.operands(ops, 1, 1) {
+func (c *compiler) barWarp(m *syntax.Modifiers, ops []syntax.Operand) inst {
+	if !m.Has("sync") || !c.operands(ops, 1, 1) {
 		c.fail("unknown form of bar.warp")
 		return inst{}
 	}
@@ -116,14 +99,14 @@ func (c *compiler) barWarp(m *modifiers, ops []operand) inst {
 }
 
 // named decodes the number of a barrier and the number of its threads.
-func (c *compiler) named(ops []operand) func(w *warp, lane int) (b *barrier, expected int) {
+func (c *compiler) named(ops []syntax.Operand) func(w *warp, lane int) (b *barrier, expected int) {
 	if !c.operands(ops, 1, 3) {
 		return nil
 	}
-	id := c.in32(ops[0], types["u32"])
+	id := c.in32(ops[0], arith.Types["u32"])
 	count := slot(-1)
 	if len(ops) > 1 {
-		count = c.in32(ops[1], types["u32"])
+		count = c.in32(ops[1], arith.Types["u32"])
 	}
 	return func(w *warp, lane int) (*barrier, int) {
 		n := w.r[id][lane]
@@ -133,7 +116,7 @@ func (c *compiler) named(ops []operand) func(w *warp, lane int) (b *barrier, exp
 		expected := -1
 		if count >= 0 {
 			expected = int(w.r[count][lane])
-			if expected == 0 || expected%warpSize != 0 {
+			if expected == 0 || expected%arith.WarpSize != 0 {
 				w.fault(lane, "barrier %d for %d threads; the number must be a multiple of 32", n, expected)
 			}
 		}
@@ -150,7 +133,7 @@ func (w *warp) threads(expected int) int {
 	n := 0
 	for _, other := range w.b.warps {
 		if other.live != 0 {
-			n += warpSize
+			n += arith.WarpSize
 		}
 	}
 	return n
@@ -160,12 +143,12 @@ func (w *warp) threads(expected int) int {
 // counts as if it were.
 func (w *warp) share(mask uint32) int {
 	if mask == w.lanes {
-		return warpSize
+		return arith.WarpSize
 	}
 	return bits.OnesCount32(mask)
 }
 
-func (c *compiler) barSync(aligned bool, ops []operand) inst {
+func (c *compiler) barSync(aligned bool, ops []syntax.Operand) inst {
 	at := c.named(ops)
 	return inst{kind: kindWait, aligned: aligned, wait: func(w *warp, mask uint32) bool {
 		b, expected := at(w, bits.TrailingZeros32(mask)&31)
@@ -194,7 +177,7 @@ func (w *warp) meet(b *barrier, expected int, mask uint32) bool {
 	return true
 }
 
-func (c *compiler) barArrive(aligned bool, ops []operand) inst {
+func (c *compiler) barArrive(aligned bool, ops []syntax.Operand) inst {
 	if len(ops) < 2 {
 		c.fail("arrive without a number of threads")
 		return inst{}
@@ -211,8 +194,8 @@ func (c *compiler) barArrive(aligned bool, ops []operand) inst {
 }
 
 // barRed decodes bar.red.popc, .and and .or.
-func (c *compiler) barRed(m *modifiers, aligned bool, ops []operand) inst {
-	mode := m.take("popc", "and", "or")
+func (c *compiler) barRed(m *syntax.Modifiers, aligned bool, ops []syntax.Operand) inst {
+	mode := m.Take("popc", "and", "or")
 	c.typed(m)
 	if !c.operands(ops, 3, 4) {
 		return inst{}
@@ -230,7 +213,7 @@ func (c *compiler) barRed(m *modifiers, aligned bool, ops []operand) inst {
 		if !w.frags[w.cur].arrived {
 			v := p.of(w) & mask
 			b.count += bits.OnesCount32(v)
-			b.votes |= uint32(pick(v != mask, 1, 0)) | uint32(pick(v != 0, 2, 0))
+			b.votes |= uint32(arith.Pick(v != mask, 1, 0)) | uint32(arith.Pick(v != 0, 2, 0))
 		}
 		if !w.meet(b, expected, mask) {
 			return false
@@ -239,19 +222,19 @@ func (c *compiler) barRed(m *modifiers, aligned bool, ops []operand) inst {
 		case "popc":
 			eachLane(mask, func(i int) { w.r[d][i] = uint32(b.total) })
 		case "and":
-			w.setPred(dp, uint32(pick(b.result&1 == 0, allLanes, 0)), mask)
+			w.setPred(dp, uint32(arith.Pick(b.result&1 == 0, arith.AllLanes, 0)), mask)
 		case "or":
-			w.setPred(dp, uint32(pick(b.result&2 != 0, allLanes, 0)), mask)
+			w.setPred(dp, uint32(arith.Pick(b.result&2 != 0, arith.AllLanes, 0)), mask)
 		}
 		return true
 	}}
 }
 
 // barCluster decodes barrier.cluster.arrive and barrier.cluster.wait.
-func (c *compiler) barCluster(m *modifiers) inst {
-	arrive := m.take("arrive", "wait") == "arrive"
-	m.drop("acquire", "release", "relaxed")
-	aligned := m.has("aligned")
+func (c *compiler) barCluster(m *syntax.Modifiers) inst {
+	arrive := m.Take("arrive", "wait") == "arrive"
+	m.Drop("acquire", "release", "relaxed")
+	aligned := m.Has("aligned")
 	if arrive {
 		return inst{kind: kindWait, aligned: aligned, wait: func(w *warp, mask uint32) bool {
 			b := &w.b.c.bar
@@ -277,7 +260,7 @@ func (c *cluster) threads() int {
 	n := 0
 	for _, w := range c.warps {
 		if w.live != 0 {
-			n += warpSize
+			n += arith.WarpSize
 		}
 	}
 	return n

@@ -1,24 +1,27 @@
 package ptx
 
-import "math/bits"
+import (
+	"parley/internal/ptx/arith"
+	"parley/internal/ptx/syntax"
+)
 
 // buildArithmetic decodes add, sub, min, max, and, or, xor, shl, shr, div, rem
 // and mul for integers; floating-point types go to their own builders.
-func buildArithmetic(c *compiler, m *modifiers, ops []operand) inst {
+func buildArithmetic(c *compiler, m *syntax.Modifiers, ops []syntax.Operand) inst {
 	if !c.operands(ops, 3, 3) {
 		return inst{}
 	}
-	rounding := m.take("rn", "rz", "rm", "rp", "approx", "full")
-	ftz, nan, xorsign := m.has("ftz"), m.has("NaN"), m.has("xorsign")
-	sat := m.has("sat")
-	half := m.take("lo", "hi", "wide")
-	abs := m.has("abs")
+	rounding := m.Take("rn", "rz", "rm", "rp", "approx", "full")
+	ftz, nan, xorsign := m.Has("ftz"), m.Has("NaN"), m.Has("xorsign")
+	sat := m.Has("sat")
+	half := m.Take("lo", "hi", "wide")
+	abs := m.Has("abs")
 	t := c.typed(m)
-	if t.float() {
-		return c.floatBinary(m.name, t, floatMode{rounding, ftz, sat, nan}, ops)
+	if t.Float() {
+		return c.floatBinary(m.Name, t, arith.FloatMode{Rounding: rounding, FTZ: ftz, Saturate: sat, NaN: nan}, ops)
 	}
-	if t.class == 'p' {
-		return c.predicateLogic(m.name, ops)
+	if t.Class == 'p' {
+		return c.predicateLogic(m.Name, ops)
 	}
 	if rounding != "" || ftz || nan || xorsign || abs {
 		c.fail("a floating-point modifier of an integer instruction")
@@ -29,59 +32,57 @@ func buildArithmetic(c *compiler, m *modifiers, ops []operand) inst {
 	case "hi":
 		return c.high(t, ops)
 	}
-	if t.pack == 2 {
-		return c.packedInt(m.name, t, ops)
+	if t.Pack == 2 {
+		return c.packedInt(m.Name, t, ops)
 	}
 	if sat {
-		return c.saturating(m.name, t, ops)
+		return c.saturating(m.Name, t, ops)
 	}
 	shift := t
-	if m.name == "shl" || m.name == "shr" {
-		shift = types["u32"]
+	if m.Name == "shl" || m.Name == "shr" {
+		shift = arith.Types["u32"]
 	}
 	d, a, b := c.out(ops[0], t), c.in(ops[1], t), c.in(ops[2], shift)
-	if s := hotStep(m.name, t, d, a, b); s != nil {
+	if s := hotStep(m.Name, t, d, a, b); s != nil {
 		return inst{step: s}
 	}
-	f := values2(m.name, t)
+	f := arith.BinaryInt(m.Name, t)
 	if f == nil {
-		c.fail("unknown instruction %s for type %c%d", m.name, t.class, t.bits)
+		c.fail("unknown instruction %s for type %c%d", m.Name, t.Class, t.Bits)
 	}
 	return inst{step: lanes2(d, a, b, func(x, y uint64) uint64 {
-		return extend(f(extend(x, t), extend(y, shift)), unsignedOf(t))
+		return arith.Extend(f(arith.Extend(x, t), arith.Extend(y, shift)), arith.UnsignedOf(t))
 	})}
 }
 
-func unsignedOf(t typ) typ { return typ{'u', t.bits, 1} }
-
 // saturating decodes add.sat.s32 and sub.sat.s32.
-func (c *compiler) saturating(name string, t typ, ops []operand) inst {
-	if t.class != 's' || t.bits != 32 {
+func (c *compiler) saturating(name string, t arith.Type, ops []syntax.Operand) inst {
+	if t.Class != 's' || t.Bits != 32 {
 		c.fail("%s.sat for this type", name)
 	}
-	f := values2(name, t)
+	f := arith.BinaryInt(name, t)
 	d, a, b := c.out(ops[0], t), c.in(ops[1], t), c.in(ops[2], t)
 	return inst{step: lanes2(d, a, b, func(x, y uint64) uint64 {
-		v := int64(f(extend(x, t), extend(y, t)))
+		v := int64(f(arith.Extend(x, t), arith.Extend(y, t)))
 		return uint64(min(max(v, -1<<31), 1<<31-1))
 	})}
 }
 
 // packedInt decodes add.u16x2 and its like.
-func (c *compiler) packedInt(name string, t typ, ops []operand) inst {
-	one := typ{t.class, t.bits, 1}
-	f := values2(name, one)
+func (c *compiler) packedInt(name string, t arith.Type, ops []syntax.Operand) inst {
+	one := arith.Scalar(t.Class, t.Bits)
+	f := arith.BinaryInt(name, one)
 	if f == nil {
 		c.fail("unknown instruction %s for packed integers", name)
 	}
 	d, a, b := c.out(ops[0], t), c.in(ops[1], t), c.in(ops[2], t)
 	return inst{step: lanes2(d, a, b, func(x, y uint64) uint64 {
-		low := f(extend(x, one), extend(y, one)) & 0xffff
-		return low | f(extend(x>>16, one), extend(y>>16, one))&0xffff<<16
+		low := f(arith.Extend(x, one), arith.Extend(y, one)) & 0xffff
+		return low | f(arith.Extend(x>>16, one), arith.Extend(y>>16, one))&0xffff<<16
 	})}
 }
 
-func (c *compiler) predicateLogic(name string, ops []operand) inst {
+func (c *compiler) predicateLogic(name string, ops []syntax.Operand) inst {
 	d, a, b := c.outPred(ops[0]), c.inPred(ops[1]), c.inPred(ops[2])
 	var f func(a, b uint32) uint32
 	switch name {
@@ -100,14 +101,14 @@ func (c *compiler) predicateLogic(name string, ops []operand) inst {
 func (w *warp) setPred(d slot, value, mask uint32) { w.p[d] = w.p[d]&^mask | value&mask }
 
 // wide decodes mul.wide: the product has twice the width.
-func (c *compiler) wide(t typ, ops []operand) inst {
-	d, a, b := c.out(ops[0], typ{t.class, 2 * t.bits, 1}), c.in(ops[1], t), c.in(ops[2], t)
-	if t.bits != 32 || !d.wide {
-		return inst{step: lanes2(d, a, b, func(x, y uint64) uint64 { return extend(x, t) * extend(y, t) })}
+func (c *compiler) wide(t arith.Type, ops []syntax.Operand) inst {
+	d, a, b := c.out(ops[0], arith.Scalar(t.Class, 2*t.Bits)), c.in(ops[1], t), c.in(ops[2], t)
+	if t.Bits != 32 || !d.wide {
+		return inst{step: lanes2(d, a, b, func(x, y uint64) uint64 { return arith.Extend(x, t) * arith.Extend(y, t) })}
 	}
-	op := wideUnsigned
-	if t.signed() {
-		op = wideSigned
+	op := arith.WideUnsigned
+	if t.Signed() {
+		op = arith.WideSigned
 	}
 	return inst{step: func(w *warp, mask uint32) {
 		if mask == w.live {
@@ -119,112 +120,63 @@ func (c *compiler) wide(t typ, ops []operand) inst {
 	}}
 }
 
-func wideUnsigned(d *v64, a, b *v32) {
-	for i := range d {
-		d[i] = uint64(a[i]) * uint64(b[i])
-	}
-}
-
-func wideSigned(d *v64, a, b *v32) {
-	for i := range d {
-		d[i] = uint64(int64(int32(a[i])) * int64(int32(b[i])))
-	}
-}
-
-// highProduct returns the upper half of a product.
-func highProduct(x, y uint64, t typ) uint64 {
-	x, y = extend(x, t), extend(y, t)
-	if t.bits < 64 {
-		return extend(x*y>>t.bits, unsignedOf(t))
-	}
-	hi, _ := bits.Mul64(x, y)
-	if t.signed() {
-		hi -= x>>63*y + y>>63*x
-	}
-	return hi
-}
-
-func (c *compiler) high(t typ, ops []operand) inst {
+func (c *compiler) high(t arith.Type, ops []syntax.Operand) inst {
 	d, a, b := c.out(ops[0], t), c.in(ops[1], t), c.in(ops[2], t)
-	return inst{step: lanes2(d, a, b, func(x, y uint64) uint64 { return highProduct(x, y, t) })}
+	return inst{step: lanes2(d, a, b, func(x, y uint64) uint64 { return arith.HighProduct(x, y, t) })}
 }
 
 // buildMad decodes mad and fma.
-func buildMad(c *compiler, m *modifiers, ops []operand) inst {
+func buildMad(c *compiler, m *syntax.Modifiers, ops []syntax.Operand) inst {
 	if !c.operands(ops, 4, 4) {
 		return inst{}
 	}
-	mode := floatMode{rounding: m.take("rn", "rz", "rm", "rp"), ftz: m.has("ftz"), sat: m.has("sat")}
-	relu := m.has("relu")
-	half := m.take("lo", "hi", "wide")
+	mode := arith.FloatMode{Rounding: m.Take("rn", "rz", "rm", "rp"), FTZ: m.Has("ftz"), Saturate: m.Has("sat")}
+	relu := m.Has("relu")
+	half := m.Take("lo", "hi", "wide")
 	t := c.typed(m)
-	if t.float() {
+	if t.Float() {
 		return c.floatFma(t, mode, relu, ops)
 	}
 	wide := t
 	if half == "wide" {
-		wide.bits *= 2
+		wide.Bits *= 2
 	}
 	d, a, b, e := c.out(ops[0], wide), c.in(ops[1], t), c.in(ops[2], t), c.in(ops[3], wide)
-	if half == "lo" && t.bits == 32 && !d.wide {
-		return inst{step: ternary32(d.slot, a.slot, b.slot, e.slot, madLanes)}
+	if half == "lo" && t.Bits == 32 && !d.wide {
+		return inst{step: ternary32(d.slot, a.slot, b.slot, e.slot, arith.MadLanes)}
 	}
 	return inst{step: lanes3(d, a, b, e, func(x, y, z uint64) uint64 {
 		if half == "hi" {
-			return extend(highProduct(x, y, t)+z, unsignedOf(t))
+			return arith.Extend(arith.HighProduct(x, y, t)+z, arith.UnsignedOf(t))
 		}
-		return extend(extend(x, t)*extend(y, t)+z, unsignedOf(wide))
+		return arith.Extend(arith.Extend(x, t)*arith.Extend(y, t)+z, arith.UnsignedOf(wide))
 	})}
 }
 
-func madLanes(d, a, b, c *v32) {
-	for i := range d {
-		d[i] = a[i]*b[i] + c[i]
-	}
-}
-
 // buildUnary decodes not, neg, abs, popc, clz, brev and cnot.
-func buildUnary(c *compiler, m *modifiers, ops []operand) inst {
+func buildUnary(c *compiler, m *syntax.Modifiers, ops []syntax.Operand) inst {
 	if !c.operands(ops, 2, 2) {
 		return inst{}
 	}
-	ftz := m.has("ftz")
+	ftz := m.Has("ftz")
 	t := c.typed(m)
-	if t.class == 'p' && m.name == "not" {
+	if t.Class == 'p' && m.Name == "not" {
 		d, a := c.outPred(ops[0]), c.inPred(ops[1])
 		return inst{step: func(w *warp, mask uint32) { w.setPred(d, ^a.of(w), mask) }}
 	}
-	if t.float() {
-		return c.floatSign(m.name, t, ftz, ops)
+	if t.Float() {
+		return c.floatSign(m.Name, t, ftz, ops)
 	}
 	to := t
-	if m.name == "popc" || m.name == "clz" {
-		to = types["u32"]
+	if m.Name == "popc" || m.Name == "clz" {
+		to = arith.Types["u32"]
 	}
 	d, a := c.out(ops[0], to), c.in(ops[1], t)
-	f := values1(m.name, t)
+	f := arith.UnaryInt(m.Name, t)
 	if f == nil {
-		c.fail("unknown instruction %q", m.name)
+		c.fail("unknown instruction %q", m.Name)
 	}
-	return inst{step: lanes1(d, a, func(x uint64) uint64 { return extend(f(extend(x, t)), unsignedOf(to)) })}
-}
-
-func values1(name string, t typ) func(uint64) uint64 {
-	switch name {
-	case "not":
-		return func(x uint64) uint64 { return ^x }
-	case "neg":
-		return func(x uint64) uint64 { return -x }
-	case "abs":
-		return func(x uint64) uint64 { return uint64(max(int64(x), -int64(x))) }
-	case "popc":
-		return func(x uint64) uint64 { return uint64(bits.OnesCount64(x)) }
-	case "clz":
-		return func(x uint64) uint64 { return uint64(bits.LeadingZeros64(x) - 64 + t.bits) }
-	case "brev":
-		return func(x uint64) uint64 { return bits.Reverse64(x) >> (64 - t.bits) }
-	case "cnot":
-		return func(x uint64) uint64 { return pick(x == 0, 1, 0) }
-	}
-	return nil
+	return inst{step: lanes1(d, a, func(x uint64) uint64 {
+		return arith.Extend(f(arith.Extend(x, t)), arith.UnsignedOf(to))
+	})}
 }

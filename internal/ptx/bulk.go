@@ -1,29 +1,27 @@
 package ptx
 
-import "math/bits"
+import (
+	"math/bits"
 
-// A bulkCopy is a copy from shared memory that belongs to a bulk group.
-type bulkCopy struct {
-	lane  int
-	group uint32 // committed groups when it was issued
-	run   func()
-}
+	"parley/internal/ptx/arith"
+	"parley/internal/ptx/syntax"
+)
 
 var tensorDims = map[string]int{"1d": 1, "2d": 2, "3d": 3, "4d": 4, "5d": 5}
 
 // bulkCopy decodes cp.async.bulk in all its forms.
-func (c *compiler) bulkCopy(m *modifiers, reduce bool, ops []operand) inst {
-	switch m.take("commit_group", "wait_group", "prefetch") {
+func (c *compiler) bulkCopy(m *syntax.Modifiers, reduce bool, ops []syntax.Operand) inst {
+	switch m.Take("commit_group", "wait_group", "prefetch") {
 	case "commit_group":
 		return inst{step: func(w *warp, mask uint32) {
 			eachLane(mask, func(i int) { w.copies.bulks[i]++ })
 		}}
 	case "wait_group":
-		m.drop("read")
+		m.Drop("read")
 		if !c.operands(ops, 1, 1) {
 			return inst{}
 		}
-		keep := uint32(ops[0].value)
+		keep := uint32(ops[0].Value)
 		return inst{step: func(w *warp, mask uint32) { w.finishBulk(mask, keep) }}
 	case "prefetch":
 		return buildNothing(c, m, ops)
@@ -33,14 +31,14 @@ func (c *compiler) bulkCopy(m *modifiers, reduce bool, ops []operand) inst {
 		return inst{}
 	}
 	dims := 0
-	if m.has("tensor") {
-		dims = tensorDims[m.take("1d", "2d", "3d", "4d", "5d")]
-		m.drop("tile")
+	if m.Has("tensor") {
+		dims = tensorDims[m.Take("1d", "2d", "3d", "4d", "5d")]
+		m.Drop("tile")
 	}
-	m.drop("L2::cache_hint", "mbarrier::complete_tx::bytes")
-	multicast := m.has("multicast::cluster")
+	m.Drop("L2::cache_hint", "mbarrier::complete_tx::bytes")
+	multicast := m.Has("multicast::cluster")
 	to, from := c.takeSpace(m), c.takeSpace(m)
-	group := m.has("bulk_group")
+	group := m.Has("bulk_group")
 	switch {
 	case to == spaceShared && from == spaceGlobal && !group:
 		return c.bulkLoad(dims, multicast, ops)
@@ -66,38 +64,21 @@ func (w *warp) finishBulk(mask, keep uint32) {
 	w.copies.bulk = rest
 }
 
-// A source is the side of a bulk copy in device memory: a range of bytes or a
-// box of a tensor.
-type source struct {
-	dims   int
-	addr   addressing
-	coords []slot
-	size   slot
-}
-
-func (c *compiler) bulkSource(dims int, op operand) source {
+func (c *compiler) bulkSource(dims int, op syntax.Operand) source {
 	s := source{dims: dims}
 	if dims == 0 {
 		s.addr = c.memory(op)
 		return s
 	}
-	if op.kind != opAddress || len(op.list) != 2 || len(op.list[1].list) != dims {
+	if op.Kind != syntax.AddressOperand || len(op.List) != 2 || len(op.List[1].List) != dims {
 		c.fail("a tensor map with %d coordinates must stand here", dims)
 		return s
 	}
-	s.addr = c.addressOf(op.list[0])
-	for _, e := range op.list[1].list {
-		s.coords = append(s.coords, c.in32(e, types["s32"]))
+	s.addr = c.addressOf(op.List[0])
+	for _, e := range op.List[1].List {
+		s.coords = append(s.coords, c.in32(e, arith.Types["s32"]))
 	}
 	return s
-}
-
-// A box is a source with its values: rows of bytes.
-type box struct {
-	bytes   int
-	row     int
-	swizzle int
-	rows    func(f func(offset, first, n int, src uint64))
 }
 
 // box evaluates the source for a lane.
@@ -156,7 +137,7 @@ func (w *warp) sharedRange(lane int, addr uint64, b box) (*block, int) {
 }
 
 // bulkLoad decodes copies from global to shared memory that complete on an mbarrier.
-func (c *compiler) bulkLoad(dims int, multicast bool, ops []operand) inst {
+func (c *compiler) bulkLoad(dims int, multicast bool, ops []syntax.Operand) inst {
 	want := 3
 	if dims == 0 {
 		want = 4
@@ -166,7 +147,7 @@ func (c *compiler) bulkLoad(dims int, multicast bool, ops []operand) inst {
 	}
 	dst, src, bar := c.memory(ops[0]), c.bulkSource(dims, ops[1]), c.memory(ops[want-1])
 	if dims == 0 {
-		src.size = c.in32(ops[2], types["u32"])
+		src.size = c.in32(ops[2], arith.Types["u32"])
 	}
 	ranks := slot(-1)
 	if multicast {
@@ -174,7 +155,7 @@ func (c *compiler) bulkLoad(dims int, multicast bool, ops []operand) inst {
 			c.fail("multicast without a mask")
 			return inst{}
 		}
-		ranks = c.in32(ops[want], types["u16"])
+		ranks = c.in32(ops[want], arith.Types["u16"])
 	}
 	return inst{step: func(w *warp, mask uint32) {
 		eachLane(mask, func(i int) {
@@ -218,7 +199,7 @@ func (w *warp) startBulk(lane int, b box, to, barrier uint64) {
 }
 
 // bulkStore decodes copies from shared to global memory that belong to a bulk group.
-func (c *compiler) bulkStore(dims int, ops []operand) inst {
+func (c *compiler) bulkStore(dims int, ops []syntax.Operand) inst {
 	want := 2
 	if dims == 0 {
 		want = 3
@@ -228,7 +209,7 @@ func (c *compiler) bulkStore(dims int, ops []operand) inst {
 	}
 	dst, src := c.bulkSource(dims, ops[0]), c.memory(ops[1])
 	if dims == 0 {
-		dst.size = c.in32(ops[2], types["u32"])
+		dst.size = c.in32(ops[2], arith.Types["u32"])
 	}
 	return inst{step: func(w *warp, mask uint32) {
 		eachLane(mask, func(i int) {
@@ -254,11 +235,11 @@ func (c *compiler) bulkStore(dims int, ops []operand) inst {
 
 // bulkShared decodes copies from the block's shared memory to that of another
 // block of the cluster.
-func (c *compiler) bulkShared(ops []operand) inst {
+func (c *compiler) bulkShared(ops []syntax.Operand) inst {
 	if !c.operands(ops, 4, 4) {
 		return inst{}
 	}
-	dst, src, size, bar := c.memory(ops[0]), c.memory(ops[1]), c.in32(ops[2], types["u32"]), c.memory(ops[3])
+	dst, src, size, bar := c.memory(ops[0]), c.memory(ops[1]), c.in32(ops[2], arith.Types["u32"]), c.memory(ops[3])
 	return inst{step: func(w *warp, mask uint32) {
 		eachLane(mask, func(i int) {
 			b := box{bytes: int(w.r[size][i])}

@@ -5,37 +5,9 @@ import (
 	"math/bits"
 	"slices"
 	"strings"
+
+	"parley/internal/ptx/arith"
 )
-
-// A worker runs clusters one after another.
-type worker struct{ l *launch }
-
-// A cluster is a group of blocks that run together; mostly it has one block.
-type cluster struct {
-	run    *launch
-	number int
-	base   uint64 // clocks of former blocks end here
-	blocks []*block
-	warps  []*warp
-	steps  int
-	force  bool   // let mbarrier.try_wait return false
-	stuck  uint64 // events when force was last set
-	bar    barrier
-}
-
-// A block is a thread block with its shared memory and barriers.
-type block struct {
-	run      *launch
-	c        *cluster
-	at       Dim
-	rank     int // in the cluster
-	shared   []byte
-	shadow   *shadow
-	barriers [16]barrier
-	mbars    map[uint32]*mbarrier
-	warps    []*warp
-	events   uint64 // changes that may let a waiting warp continue
-}
 
 // together is how many clusters a worker runs at once when they wait for each other.
 const together = 32
@@ -101,7 +73,7 @@ func (k *worker) start(number int) *cluster {
 
 func (l *launch) newCluster() *cluster {
 	c := &cluster{run: l, base: 1}
-	warps := (l.block.count() + warpSize - 1) / warpSize
+	warps := (l.block.count() + arith.WarpSize - 1) / arith.WarpSize
 	all := warps * l.cluster.count()
 	for rank := range l.cluster.count() {
 		b := &block{run: l, c: c, rank: rank, shared: make([]byte, l.k.dynamic+l.dynamic)}
@@ -109,7 +81,7 @@ func (l *launch) newCluster() *cluster {
 		for id := range warps {
 			w := &warp{b: b, k: l.k, id: id, index: len(c.warps)}
 			w.r, w.q, w.p = slices.Clone(l.r), slices.Clone(l.q), make([]uint32, l.k.npred)
-			w.local = make([]byte, l.k.LocalBytes*warpSize)
+			w.local = make([]byte, l.k.LocalBytes*arith.WarpSize)
 			w.seen, w.proxy = make([]uint64, all), make([]uint64, all)
 			b.warps, c.warps = append(b.warps, w), append(c.warps, w)
 		}
@@ -132,10 +104,10 @@ func (b *block) reset(base uint64) {
 
 func (w *warp) reset(base uint64) {
 	clear(w.p)
-	w.p[0] = allLanes
-	threads := w.b.run.block.count() - w.id*warpSize
-	w.lanes = allLanes
-	if threads < warpSize {
+	w.p[0] = arith.AllLanes
+	threads := w.b.run.block.count() - w.id*arith.WarpSize
+	w.lanes = arith.AllLanes
+	if threads < arith.WarpSize {
 		w.lanes = 1<<threads - 1
 	}
 	w.live = w.lanes
@@ -148,7 +120,7 @@ func (w *warp) reset(base uint64) {
 	w.copies, w.wg = asyncCopies{}, newMatrixGroups(w)
 	w.last = nil
 	for _, s := range w.k.specials {
-		for lane := range warpSize {
+		for lane := range arith.WarpSize {
 			ref{slot: s.slot, wide: s.wide}.set(w, lane, s.fill(w, lane))
 		}
 	}

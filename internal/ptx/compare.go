@@ -1,94 +1,44 @@
 package ptx
 
-import "slices"
+import (
+	"slices"
 
-// comparisons are the operators of setp and set.
-var comparisons = []string{
-	"eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs",
-	"equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan",
-}
-
-// compareInt returns the function of an integer comparison.
-func compareInt(op string, t typ) func(a, b uint64) bool {
-	s := t.signed()
-	switch op {
-	case "eq":
-		return func(a, b uint64) bool { return a == b }
-	case "ne":
-		return func(a, b uint64) bool { return a != b }
-	case "lt", "lo":
-		return func(a, b uint64) bool { return lessThan(a, b, s) }
-	case "le", "ls":
-		return func(a, b uint64) bool { return !lessThan(b, a, s) }
-	case "gt", "hi":
-		return func(a, b uint64) bool { return lessThan(b, a, s) }
-	case "ge", "hs":
-		return func(a, b uint64) bool { return !lessThan(a, b, s) }
-	}
-	return nil
-}
-
-// compareFloat returns the function of a floating-point comparison; those with
-// a u at the end hold for NaN.
-func compareFloat(op string) func(a, b float64) bool {
-	unordered := func(a, b float64) bool { return a != a || b != b }
-	switch op {
-	case "eq":
-		return func(a, b float64) bool { return a == b }
-	case "ne":
-		return func(a, b float64) bool { return a < b || a > b }
-	case "lt":
-		return func(a, b float64) bool { return a < b }
-	case "le":
-		return func(a, b float64) bool { return a <= b }
-	case "gt":
-		return func(a, b float64) bool { return a > b }
-	case "ge":
-		return func(a, b float64) bool { return a >= b }
-	case "num":
-		return func(a, b float64) bool { return !unordered(a, b) }
-	case "nan":
-		return unordered
-	}
-	if base := compareFloat(trimU(op)); base != nil && op != trimU(op) {
-		return func(a, b float64) bool { return unordered(a, b) || base(a, b) }
-	}
-	return nil
-}
-
-func trimU(op string) string {
-	if len(op) == 3 && op[2] == 'u' {
-		return op[:2]
-	}
-	return "?"
-}
+	"parley/internal/ptx/arith"
+	"parley/internal/ptx/syntax"
+)
 
 // compareLanes compares all lanes and returns the result as a mask.
-func (c *compiler) compareLanes(op string, t typ, ftz bool, a, b ref) func(w *warp, mask uint32) uint32 {
-	if t.float() {
-		f := compareFloat(op)
-		if f == nil || t.pack == 2 {
+func (c *compiler) compareLanes(op string, t arith.Type, ftz bool, a, b ref) func(w *warp, mask uint32) uint32 {
+	if t.Float() {
+		f := arith.CompareFloat(op)
+		if f == nil || t.Pack == 2 {
 			c.fail("unknown comparison .%s", op)
 			return nil
 		}
-		if t.bits == 32 && !ftz {
+		if t.Bits == 32 && !ftz {
 			return compareF32(f, a.slot, b.slot)
 		}
-		mode := floatMode{ftz: ftz}
-		return compareEach(a, b, func(x, y uint64) bool { return f(flushed(t, mode, x), flushed(t, mode, y)) })
+		mode := arith.FloatMode{FTZ: ftz}
+		return compareEach(a, b, func(x, y uint64) bool {
+			return f(arith.Flushed(t, mode, x), arith.Flushed(t, mode, y))
+		})
 	}
-	f := compareInt(op, t)
+	f := arith.CompareInt(op, t)
 	if f == nil {
 		c.fail("unknown comparison .%s", op)
 		return nil
 	}
-	if t.bits == 32 && !a.wide && !b.wide {
-		return compareWords(op, t.signed(), func(w *warp) (*v32, *v32) { return &w.r[a.slot], &w.r[b.slot] })
+	if t.Bits == 32 && !a.wide && !b.wide {
+		return compareWords(op, t.Signed(), func(w *warp) (*arith.Lanes32, *arith.Lanes32) {
+			return &w.r[a.slot], &w.r[b.slot]
+		})
 	}
-	if t.bits == 64 && a.wide && b.wide {
-		return compareWords(op, t.signed(), func(w *warp) (*v64, *v64) { return &w.q[a.slot], &w.q[b.slot] })
+	if t.Bits == 64 && a.wide && b.wide {
+		return compareWords(op, t.Signed(), func(w *warp) (*arith.Lanes64, *arith.Lanes64) {
+			return &w.q[a.slot], &w.q[b.slot]
+		})
 	}
-	return compareEach(a, b, func(x, y uint64) bool { return f(extend(x, t), extend(y, t)) })
+	return compareEach(a, b, func(x, y uint64) bool { return f(arith.Extend(x, t), arith.Extend(y, t)) })
 }
 
 func compareEach(a, b ref, f func(x, y uint64) bool) func(w *warp, mask uint32) uint32 {
@@ -106,7 +56,7 @@ func compareF32(f func(a, b float64) bool, a, b slot) func(w *warp, mask uint32)
 	return func(w *warp, _ uint32) (out uint32) {
 		x, y := &w.r[a], &w.r[b]
 		for i := range x {
-			if f(float64(f32(x[i])), float64(f32(y[i]))) {
+			if f(float64(arith.F32(x[i])), float64(arith.F32(y[i]))) {
 				out |= 1 << i
 			}
 		}
@@ -117,13 +67,13 @@ func compareF32(f func(a, b float64) bool, a, b slot) func(w *warp, mask uint32)
 // compareWords has loops for integers as wide as their registers; the other
 // comparisons are these with operands or result exchanged.
 func compareWords[T unsigned](op string, signed bool,
-	get func(w *warp) (x, y *[warpSize]T)) func(w *warp, mask uint32) uint32 {
+	get func(w *warp) (x, y *[arith.WarpSize]T)) func(w *warp, mask uint32) uint32 {
 	flip, bias := uint32(0), T(0)
 	if signed {
 		bias = ^(^T(0) >> 1)
 	}
 	if slices.Contains([]string{"ne", "ge", "hs", "le", "ls"}, op) {
-		flip = allLanes
+		flip = arith.AllLanes
 	}
 	swap := slices.Contains([]string{"gt", "hi", "le", "ls"}, op)
 	if op == "eq" || op == "ne" {
@@ -152,19 +102,19 @@ func compareWords[T unsigned](op string, signed bool,
 }
 
 // buildSetp decodes setp, with its second destination and its combination.
-func buildSetp(c *compiler, m *modifiers, ops []operand) inst {
+func buildSetp(c *compiler, m *syntax.Modifiers, ops []syntax.Operand) inst {
 	if !c.operands(ops, 3, 4) {
 		return inst{}
 	}
-	op := m.take(comparisons...)
-	logic := m.take("and", "or", "xor")
-	ftz := m.has("ftz")
+	op := m.Take(arith.Comparisons...)
+	logic := m.Take("and", "or", "xor")
+	ftz := m.Has("ftz")
 	t := c.typed(m)
 	d, a, b := c.outPred(ops[0]), c.in(ops[1], t), c.in(ops[2], t)
 	compare := c.compareLanes(op, t, ftz, a, b)
 	second := slot(-1)
-	if ops[0].second != nil {
-		second = c.outPred(*ops[0].second)
+	if ops[0].Second != nil {
+		second = c.outPred(*ops[0].Second)
 	}
 	with := predicate{}
 	if (len(ops) == 4) != (logic != "") {
@@ -175,47 +125,35 @@ func buildSetp(c *compiler, m *modifiers, ops []operand) inst {
 	return inst{step: func(w *warp, mask uint32) {
 		v := compare(w, mask)
 		other := with.of(w)
-		w.setPred(d, combine(logic, v, other), mask)
+		w.setPred(d, arith.Combine(logic, v, other), mask)
 		if second >= 0 {
-			w.setPred(second, combine(logic, ^v, other), mask)
+			w.setPred(second, arith.Combine(logic, ^v, other), mask)
 		}
 	}}
 }
 
-func combine(logic string, v, with uint32) uint32 {
-	switch logic {
-	case "and":
-		return v & with
-	case "or":
-		return v | with
-	case "xor":
-		return v ^ with
-	}
-	return v
-}
-
 // buildSet decodes set: a comparison whose result is a number.
-func buildSet(c *compiler, m *modifiers, ops []operand) inst {
+func buildSet(c *compiler, m *syntax.Modifiers, ops []syntax.Operand) inst {
 	if !c.operands(ops, 3, 3) {
 		return inst{}
 	}
-	op := m.take(comparisons...)
-	ftz := m.has("ftz")
+	op := m.Take(arith.Comparisons...)
+	ftz := m.Has("ftz")
 	to, t := c.typed(m), c.typed(m)
 	d, a, b := c.out(ops[0], to), c.in(ops[1], t), c.in(ops[2], t)
 	compare := c.compareLanes(op, t, ftz, a, b)
-	yes := extend(^uint64(0), unsignedOf(typ{'u', to.bits, 1}))
-	if to.float() {
-		yes = fromFloat(to, 1, roundNearest)
+	yes := arith.Extend(^uint64(0), arith.UnsignedOf(arith.Scalar('u', to.Bits)))
+	if to.Float() {
+		yes = arith.FromFloat(to, 1, arith.RoundNearest)
 	}
 	return inst{step: func(w *warp, mask uint32) {
 		v := compare(w, mask)
-		eachLane(mask, func(i int) { d.set(w, i, pick(v>>i&1 != 0, yes, 0)) })
+		eachLane(mask, func(i int) { d.set(w, i, arith.Pick(v>>i&1 != 0, yes, 0)) })
 	}}
 }
 
 // buildSelp decodes selp: one of two values by a predicate.
-func buildSelp(c *compiler, m *modifiers, ops []operand) inst {
+func buildSelp(c *compiler, m *syntax.Modifiers, ops []syntax.Operand) inst {
 	t := c.typed(m)
 	if !c.operands(ops, 4, 4) {
 		return inst{}
@@ -224,7 +162,7 @@ func buildSelp(c *compiler, m *modifiers, ops []operand) inst {
 	if d.wide {
 		return inst{step: func(w *warp, mask uint32) {
 			yes := p.of(w)
-			eachLane(mask, func(i int) { d.set(w, i, pick(yes>>i&1 != 0, a.get(w, i), b.get(w, i))) })
+			eachLane(mask, func(i int) { d.set(w, i, arith.Pick(yes>>i&1 != 0, a.get(w, i), b.get(w, i))) })
 		}}
 	}
 	return inst{step: func(w *warp, mask uint32) {
@@ -247,17 +185,17 @@ func buildSelp(c *compiler, m *modifiers, ops []operand) inst {
 }
 
 // buildSlct decodes slct: one of two values by the sign of a third.
-func buildSlct(c *compiler, m *modifiers, ops []operand) inst {
-	m.drop("ftz")
+func buildSlct(c *compiler, m *syntax.Modifiers, ops []syntax.Operand) inst {
+	m.Drop("ftz")
 	t, by := c.typed(m), c.typed(m)
 	if !c.operands(ops, 4, 4) {
 		return inst{}
 	}
 	d, a, b, s := c.out(ops[0], t), c.in(ops[1], t), c.in(ops[2], t), c.in(ops[3], by)
 	return inst{step: lanes3(d, a, b, s, func(x, y, z uint64) uint64 {
-		if by.float() {
-			return pick(f32(uint32(z)) >= 0, x, y)
+		if by.Float() {
+			return arith.Pick(arith.F32(uint32(z)) >= 0, x, y)
 		}
-		return pick(int32(z) >= 0, x, y)
+		return arith.Pick(int32(z) >= 0, x, y)
 	})}
 }

@@ -1,9 +1,14 @@
 package ptx
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"parley/internal/ptx/arith"
+	"parley/internal/ptx/syntax"
+)
 
 // A builder decodes an instruction.
-type builder func(c *compiler, m *modifiers, ops []operand) inst
+type builder func(c *compiler, m *syntax.Modifiers, ops []syntax.Operand) inst
 
 // builders are all instructions, by the first part of the opcode.
 var builders map[string]builder
@@ -31,36 +36,36 @@ func init() {
 	for _, name := range []string{"not", "neg", "abs", "popc", "clz", "brev", "cnot"} {
 		builders[name] = buildUnary
 	}
-	for name := range functions {
+	for name := range arith.FloatFunctions {
 		builders[name] = buildFunction
 	}
 }
 
-func buildBranch(c *compiler, m *modifiers, ops []operand) inst {
-	m.drop("uni")
+func buildBranch(c *compiler, m *syntax.Modifiers, ops []syntax.Operand) inst {
+	m.Drop("uni")
 	if !c.operands(ops, 1, 1) {
 		return inst{}
 	}
-	sym, ok := c.scope.lookup(ops[0].name)
+	sym, ok := c.scope.lookup(ops[0].Name)
 	if !ok || sym.kind != symLabel {
-		c.fail("branch to %s, which is not a label", ops[0].name)
+		c.fail("branch to %s, which is not a label", ops[0].Name)
 	}
 	return inst{kind: kindBranch, target: sym.slot}
 }
 
 // buildBrx decodes brx.idx: a branch through a table of labels.
-func buildBrx(c *compiler, m *modifiers, ops []operand) inst {
-	m.drop("uni")
-	if !m.has("idx") || !c.operands(ops, 2, 2) {
+func buildBrx(c *compiler, m *syntax.Modifiers, ops []syntax.Operand) inst {
+	m.Drop("uni")
+	if !m.Has("idx") || !c.operands(ops, 2, 2) {
 		c.fail("brx without .idx")
 		return inst{}
 	}
-	table, ok := c.scope.lookup(ops[1].name)
+	table, ok := c.scope.lookup(ops[1].Name)
 	if !ok || table.kind != symTargets {
-		c.fail("%s is not a table of branch targets", ops[1].name)
+		c.fail("%s is not a table of branch targets", ops[1].Name)
 		return inst{}
 	}
-	a := c.in32(ops[0], types["u32"])
+	a := c.in32(ops[0], arith.Types["u32"])
 	in := inst{kind: kindIndexed, step: func(w *warp, _ uint32) { w.t = w.r[a] }}
 	for _, name := range table.labels {
 		sym, ok := c.scope.lookup(name)
@@ -73,9 +78,9 @@ func buildBrx(c *compiler, m *modifiers, ops []operand) inst {
 	return in
 }
 
-func buildExit(*compiler, *modifiers, []operand) inst { return inst{kind: kindExit} }
+func buildExit(*compiler, *syntax.Modifiers, []syntax.Operand) inst { return inst{kind: kindExit} }
 
-func buildTrap(*compiler, *modifiers, []operand) inst {
+func buildTrap(*compiler, *syntax.Modifiers, []syntax.Operand) inst {
 	return inst{step: func(w *warp, mask uint32) {
 		w.fault(bits.TrailingZeros32(mask), "the kernel executed trap")
 	}}
@@ -83,12 +88,12 @@ func buildTrap(*compiler, *modifiers, []operand) inst {
 
 // buildFence decodes fence. Memory here is always consistent; what matters is
 // the fence between ordinary stores and the asynchronous proxy.
-func buildFence(_ *compiler, m *modifiers, _ []operand) inst {
+func buildFence(_ *compiler, m *syntax.Modifiers, _ []syntax.Operand) inst {
 	async := false
-	for _, part := range m.parts {
+	for _, part := range m.Parts {
 		async = async || part == "proxy"
 	}
-	m.parts = nil
+	m.Parts = nil
 	return inst{step: func(w *warp, mask uint32) {
 		if async {
 			w.proxyFence()

@@ -3,38 +3,22 @@ package ptx
 import (
 	"math/bits"
 	"slices"
+
+	"parley/internal/ptx/arith"
+	"parley/internal/ptx/syntax"
 )
 
-// asyncCopies are the copies of a warp's threads that have not happened yet.
-// Groups are counted per thread.
-type asyncCopies struct {
-	list  []*asyncCopy
-	group [warpSize]uint32 // groups that the thread has committed
-	bulk  []bulkCopy
-	bulks [warpSize]uint32 // bulk groups that the thread has committed
-}
-
-// An asyncCopy is one cp.async of the lanes in mask.
-type asyncCopy struct {
-	mask  uint32
-	size  int
-	dst   [warpSize]uint32
-	src   [warpSize]uint64
-	take  [warpSize]uint32 // bytes to read; the rest is zero
-	group [warpSize]uint32 // committed groups when it was issued
-}
-
 // buildCopy decodes cp.async and all cp.async.bulk forms.
-func buildCopy(c *compiler, m *modifiers, ops []operand) inst {
-	reduce := m.has("reduce")
-	if !m.has("async") {
+func buildCopy(c *compiler, m *syntax.Modifiers, ops []syntax.Operand) inst {
+	reduce := m.Has("reduce")
+	if !m.Has("async") {
 		c.fail("unknown form of cp")
 		return inst{}
 	}
-	if m.has("bulk") {
+	if m.Has("bulk") {
 		return c.bulkCopy(m, reduce, ops)
 	}
-	switch m.take("commit_group", "wait_group", "wait_all", "mbarrier") {
+	switch m.Take("commit_group", "wait_group", "wait_all", "mbarrier") {
 	case "commit_group":
 		return inst{step: func(w *warp, mask uint32) {
 			eachLane(mask, func(i int) { w.copies.group[i]++ })
@@ -43,7 +27,7 @@ func buildCopy(c *compiler, m *modifiers, ops []operand) inst {
 		if !c.operands(ops, 1, 1) {
 			return inst{}
 		}
-		keep := uint32(ops[0].value)
+		keep := uint32(ops[0].Value)
 		return inst{step: func(w *warp, mask uint32) {
 			w.finishCopies(mask, func(c *asyncCopy, i int) bool { return c.group[i]+keep < w.copies.group[i] })
 		}}
@@ -60,22 +44,22 @@ func (w *warp) finishAll(mask uint32) {
 	w.finishCopies(mask, func(*asyncCopy, int) bool { return true })
 }
 
-func (c *compiler) copyAsync(m *modifiers, ops []operand) inst {
+func (c *compiler) copyAsync(m *syntax.Modifiers, ops []syntax.Operand) inst {
 	dropHints(m)
 	if c.takeSpace(m) != spaceShared || c.takeSpace(m) != spaceGlobal || !c.operands(ops, 3, 5) {
 		c.fail("cp.async copies from global to shared memory")
 		return inst{}
 	}
-	dst, src, size := c.memory(ops[0]), c.memory(ops[1]), int(ops[2].value)
+	dst, src, size := c.memory(ops[0]), c.memory(ops[1]), int(ops[2].Value)
 	if size != 4 && size != 8 && size != 16 {
 		c.fail("cp.async of %d bytes", size)
 	}
-	take := ref{slot: c.constant32(uint32(size))}
+	take := ref{slot: c.k.constant32(uint32(size))}
 	if len(ops) > 3 {
-		if sym, ok := c.scope.lookup(ops[3].name); ok && sym.kind == symPred {
+		if sym, ok := c.scope.lookup(ops[3].Name); ok && sym.kind == symPred {
 			c.fail("cp.async with ignore-src is not supported")
 		}
-		take = c.in(ops[3], types["u32"])
+		take = c.in(ops[3], arith.Types["u32"])
 	}
 	return inst{step: func(w *warp, mask uint32) {
 		op := &asyncCopy{mask: mask, size: size, group: w.copies.group}
@@ -137,9 +121,9 @@ func (w *warp) finishCopies(mask uint32, ready func(c *asyncCopy, lane int) bool
 
 // copyArrive decodes cp.async.mbarrier.arrive: the mbarrier sees an arrival
 // when the thread's copies so far have happened.
-func (c *compiler) copyArrive(m *modifiers, ops []operand) inst {
-	m.drop("arrive", "b64")
-	noinc := m.has("noinc")
+func (c *compiler) copyArrive(m *syntax.Modifiers, ops []syntax.Operand) inst {
+	m.Drop("arrive", "b64")
+	noinc := m.Has("noinc")
 	sp := c.takeSpace(m)
 	if !c.operands(ops, 1, 1) {
 		return inst{}

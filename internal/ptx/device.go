@@ -7,64 +7,6 @@ import (
 	"slices"
 	"sort"
 	"sync"
-	"sync/atomic"
-)
-
-// A Check is a group of checks that Options.Without can switch off.
-type Check uint
-
-// The checks. Bounds of all memory are always checked.
-const (
-	CheckRaces         Check = 1 << iota // races in shared memory, missing proxy fences
-	CheckUninitialised                   // reads of shared memory that was not written
-	CheckAlignment                       // misaligned accesses
-	CheckPending                         // accesses to what an asynchronous operation has not finished
-	AllChecks          Check = 1<<iota - 1
-)
-
-// Options configure a device; the zero value has all checks.
-type Options struct {
-	Without      Check // checks to leave out
-	Workers      int   // goroutines that run blocks; 0: one per processor
-	MemoryBytes  int   // Alloc fails beyond it; 0: no limit
-	Multiprocs   int   // what %nsmid says; 0: 132
-	SharedMax    int   // bytes of shared memory per block; 0: 227 KiB
-	Instructions int   // per warp of a block, after which a launch fails as endless; 0: 1 << 32
-}
-
-// A Device is a GPU's memory and its way to run kernels. Its methods may be
-// called from several goroutines; launches run one at a time.
-type Device struct {
-	options Options
-	mu      sync.Mutex // guards used, next, images
-	launch  sync.Mutex // one launch at a time
-	atomics sync.Mutex // orders atomic accesses to global memory
-	memory  atomic.Pointer[[]*allocation]
-	used    int
-	next    uint64
-	images  map[*Module]map[string]uint64
-	stats   atomic.Uint64
-	idle    map[shape]*sync.Pool // guarded by launch
-}
-
-// An allocation is a range of device addresses. After Free it stays in the
-// list without data, so that a late access can be named as what it is.
-type allocation struct {
-	base uint64
-	size uint64
-	data []byte
-	free bool
-}
-
-// Address ranges of the generic address space.
-const (
-	globalWindow = 0x0300_0000_0000
-	sharedWindow = 0x7f00_0000_0000
-	localWindow  = 0x7f10_0000_0000
-	paramWindow  = 0x7f20_0000_0000
-	windowBytes  = 0x0010_0000_0000
-	guardBytes   = 1 << 16
-	tombstones   = 4096
 )
 
 // New returns a device without allocations.
@@ -233,11 +175,11 @@ func outside(a *allocation, addr uint64, n int) string {
 // Global returns the address and size of a module's variable.
 func (d *Device) Global(m *Module, name string) (uint64, int, error) {
 	v := m.variables[name]
-	if v == nil || v.space == "shared" {
+	if v == nil || v.Space == "shared" {
 		return 0, 0, fmt.Errorf("ptx: the module has no variable %q", name)
 	}
 	image, err := d.image(m)
-	return image[name], v.size, err
+	return image[name], v.Size, err
 }
 
 // image places a module's variables in device memory, once.
@@ -249,22 +191,22 @@ func (d *Device) image(m *Module) (map[string]uint64, error) {
 	}
 	image := map[string]uint64{}
 	for name, v := range m.variables {
-		if v.space == "shared" {
+		if v.Space == "shared" {
 			continue
 		}
-		addr, err := d.alloc(max(v.size, 1))
+		addr, err := d.alloc(max(v.Size, 1))
 		if err != nil {
 			return nil, err
 		}
 		image[name] = addr
 		data := d.find(addr).data
 		clear(data)
-		copy(data, v.init)
+		copy(data, v.Initial)
 	}
 	for _, v := range m.variables {
-		for _, r := range v.refs {
-			if target, ok := image[r.symbol]; ok && image[v.name] != 0 {
-				copy(d.find(image[v.name]).data[r.at:], U64(target+uint64(r.add)))
+		for _, r := range v.Refs {
+			if target, ok := image[r.Symbol]; ok && image[v.Name] != 0 {
+				copy(d.find(image[v.Name]).data[r.At:], U64(target+uint64(r.Add)))
 			}
 		}
 	}

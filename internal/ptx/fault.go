@@ -1,6 +1,10 @@
 package ptx
 
-import "fmt"
+import (
+	"fmt"
+
+	"parley/internal/ptx/arith"
+)
 
 // A Fault is an error of a kernel, with the place where it happened.
 type Fault struct {
@@ -50,6 +54,6 @@ func (w *warp) newFault(lane int, format string, args ...any) *Fault {
 
 // thread returns the position of a lane's thread in its block.
 func (w *warp) thread(lane int) Dim {
-	t, d := w.id*warpSize+lane, w.b.run.block
+	t, d := w.id*arith.WarpSize+lane, w.b.run.block
 	return Dim{t % d[0], t / d[0] % d[1], t / (d[0] * d[1])}
 }

@@ -3,6 +3,8 @@ package ptx
 import (
 	"math"
 	"testing"
+
+	"parley/internal/ptx/arith"
 )
 
 // mapOf uploads the tensor map of a matrix of 16-bit elements.
@@ -176,7 +178,7 @@ func TestEightBitConversions(t *testing.T) {
 	same(t, download[uint8](b, small, 64), want)
 	values := download[uint16](b, back, 64)
 	for i, v := range download[uint8](b, small, 64) {
-		if got, want := f16To(uint32(values[i])), e4m3Values[v]; got != want && got == got {
+		if got, want := arith.F16To(uint32(values[i])), arith.E4M3Values[v]; got != want && got == got {
 			t.Errorf("pattern %#x is %v, not %v", v, got, want)
 		}
 	}

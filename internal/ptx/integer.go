@@ -2,13 +2,14 @@ package ptx
 
 import (
 	"math/bits"
+
+	"parley/internal/ptx/arith"
 )
 
 type unsigned interface{ uint32 | uint64 }
-type signed interface{ int32 | int64 }
 
 // blend copies the lanes of mask.
-func blend[T unsigned](d, s *[warpSize]T, mask uint32) {
+func blend[T unsigned](d, s *[arith.WarpSize]T, mask uint32) {
 	for ; mask != 0; mask &= mask - 1 {
 		i := bits.TrailingZeros32(mask) & 31
 		d[i] = s[i]
@@ -18,7 +19,7 @@ func blend[T unsigned](d, s *[warpSize]T, mask uint32) {
 // The steps of pure functions compute all lanes, into scratch memory when some
 // are not active, so that loops have no conditions.
 
-func unary32(d, a slot, op func(d, a *v32)) step {
+func unary32(d, a slot, op func(d, a *arith.Lanes32)) step {
 	return func(w *warp, mask uint32) {
 		if mask == w.live {
 			op(&w.r[d], &w.r[a])
@@ -29,7 +30,7 @@ func unary32(d, a slot, op func(d, a *v32)) step {
 	}
 }
 
-func binary32(d, a, b slot, op func(d, a, b *v32)) step {
+func binary32(d, a, b slot, op func(d, a, b *arith.Lanes32)) step {
 	return func(w *warp, mask uint32) {
 		if mask == w.live {
 			op(&w.r[d], &w.r[a], &w.r[b])
@@ -40,7 +41,7 @@ func binary32(d, a, b slot, op func(d, a, b *v32)) step {
 	}
 }
 
-func ternary32(d, a, b, c slot, op func(d, a, b, c *v32)) step {
+func ternary32(d, a, b, c slot, op func(d, a, b, c *arith.Lanes32)) step {
 	return func(w *warp, mask uint32) {
 		if mask == w.live {
 			op(&w.r[d], &w.r[a], &w.r[b], &w.r[c])
@@ -51,7 +52,7 @@ func ternary32(d, a, b, c slot, op func(d, a, b, c *v32)) step {
 	}
 }
 
-func binary64(d, a, b slot, op func(d, a, b *v64)) step {
+func binary64(d, a, b slot, op func(d, a, b *arith.Lanes64)) step {
 	return func(w *warp, mask uint32) {
 		if mask == w.live {
 			op(&w.q[d], &w.q[a], &w.q[b])
@@ -91,114 +92,19 @@ func lanes3(d, a, b, c ref, f func(a, b, c uint64) uint64) step {
 	}
 }
 
-func addLanes[T unsigned](d, a, b *[warpSize]T) {
-	for i := range d {
-		d[i] = a[i] + b[i]
-	}
-}
-
-func subLanes[T unsigned](d, a, b *[warpSize]T) {
-	for i := range d {
-		d[i] = a[i] - b[i]
-	}
-}
-
-func mulLanes[T unsigned](d, a, b *[warpSize]T) {
-	for i := range d {
-		d[i] = a[i] * b[i]
-	}
-}
-
-func andLanes[T unsigned](d, a, b *[warpSize]T) {
-	for i := range d {
-		d[i] = a[i] & b[i]
-	}
-}
-
-func orLanes[T unsigned](d, a, b *[warpSize]T) {
-	for i := range d {
-		d[i] = a[i] | b[i]
-	}
-}
-
-func xorLanes[T unsigned](d, a, b *[warpSize]T) {
-	for i := range d {
-		d[i] = a[i] ^ b[i]
-	}
-}
-
-func minLanes[T unsigned](d, a, b *[warpSize]T) {
-	for i := range d {
-		d[i] = min(a[i], b[i])
-	}
-}
-
-func maxLanes[T unsigned](d, a, b *[warpSize]T) {
-	for i := range d {
-		d[i] = max(a[i], b[i])
-	}
-}
-
-func minSigned[S signed, T unsigned](d, a, b *[warpSize]T) {
-	for i := range d {
-		d[i] = T(min(S(a[i]), S(b[i])))
-	}
-}
-
-func maxSigned[S signed, T unsigned](d, a, b *[warpSize]T) {
-	for i := range d {
-		d[i] = T(max(S(a[i]), S(b[i])))
-	}
-}
-
-func shlLanes(d, a, b *v32) {
-	for i := range d {
-		d[i] = a[i] << b[i]
-	}
-}
-
-func shrLanes(d, a, b *v32) {
-	for i := range d {
-		d[i] = a[i] >> b[i]
-	}
-}
-
-func sarLanes(d, a, b *v32) {
-	for i := range d {
-		d[i] = uint32(int32(a[i]) >> b[i])
-	}
-}
-
-// hot32 and hot64 are the integer instructions with a loop of their own, by
-// name and class; the class is left out where it makes no difference.
-var hot32 = map[string]func(d, a, b *v32){
-	"add": addLanes[uint32], "sub": subLanes[uint32], "mul": mulLanes[uint32],
-	"and": andLanes[uint32], "or": orLanes[uint32], "xor": xorLanes[uint32],
-	"min.u": minLanes[uint32], "max.u": maxLanes[uint32],
-	"min.s": minSigned[int32, uint32], "max.s": maxSigned[int32, uint32],
-	"shl": shlLanes, "shr.u": shrLanes, "shr.b": shrLanes, "shr.s": sarLanes,
-}
-
-var hot64 = map[string]func(d, a, b *v64){
-	"add": addLanes[uint64], "sub": subLanes[uint64], "mul": mulLanes[uint64],
-	"and": andLanes[uint64], "or": orLanes[uint64], "xor": xorLanes[uint64],
-	"min.u": minLanes[uint64], "max.u": maxLanes[uint64],
-	"min.s": minSigned[int64, uint64], "max.s": maxSigned[int64, uint64],
-}
-
 // hotStep returns the fast step of a two-operand instruction, if it has one.
-func hotStep(name string, t typ, d, a, b ref) step {
-	key := name + "." + string(t.class)
-	if t.bits == 32 && t.pack == 1 && !d.wide && !a.wide && !b.wide {
-		if op, ok := firstOf(hot32, name, key); ok {
+func hotStep(name string, t arith.Type, d, a, b ref) step {
+	key := name + "." + string(t.Class)
+	if t.Bits == 32 && t.Pack == 1 && !d.wide && !a.wide && !b.wide {
+		if op, ok := arith.FirstOf(arith.HotInt32, name, key); ok {
 			return binary32(d.slot, a.slot, b.slot, op)
 		}
 	}
-	if t.bits == 64 && d.wide && a.wide && !b.wide && (name == "shl" || name == "shr" && !t.signed()) {
+	if t.Bits == 64 && d.wide && a.wide && !b.wide && (name == "shl" || name == "shr" && !t.Signed()) {
 		return shiftStep(d.slot, a.slot, b.slot, name == "shl")
 	}
-	if t.bits == 64 && d.wide && a.wide && b.wide {
-		if op, ok := firstOf(hot64, name, key); ok {
+	if t.Bits == 64 && d.wide && a.wide && b.wide {
+		if op, ok := arith.FirstOf(arith.HotInt64, name, key); ok {
 			return binary64(d.slot, a.slot, b.slot, op)
 		}
 	}
@@ -225,101 +131,4 @@ func shiftStep(d, a, b slot, left bool) step {
 			blend(&w.q[d], to, mask)
 		}
 	}
-}
-
-func firstOf[T any](table map[string]T, keys ...string) (v T, ok bool) {
-	for _, key := range keys {
-		if v, ok = table[key]; ok {
-			return v, true
-		}
-	}
-	return v, false
-}
-
-// extend reads the low bits of v as a value of type t.
-func extend(v uint64, t typ) uint64 {
-	if t.bits >= 64 {
-		return v
-	}
-	if t.class == 's' {
-		return uint64(int64(v<<(64-t.bits)) >> (64 - t.bits))
-	}
-	return v & (1<<t.bits - 1)
-}
-
-// values2 are two-operand integer instructions on values extended by their
-// type; results are cut to the destination's width.
-func values2(name string, t typ) func(a, b uint64) uint64 {
-	s := t.signed()
-	width := uint64(t.bits)
-	switch name {
-	case "add":
-		return func(a, b uint64) uint64 { return a + b }
-	case "sub":
-		return func(a, b uint64) uint64 { return a - b }
-	case "mul":
-		return func(a, b uint64) uint64 { return a * b }
-	case "and":
-		return func(a, b uint64) uint64 { return a & b }
-	case "or":
-		return func(a, b uint64) uint64 { return a | b }
-	case "xor":
-		return func(a, b uint64) uint64 { return a ^ b }
-	case "shl":
-		return func(a, b uint64) uint64 { return a << min(b, width) }
-	case "shr":
-		if s {
-			return func(a, b uint64) uint64 { return uint64(int64(a) >> min(b, width)) }
-		}
-		return func(a, b uint64) uint64 { return a >> min(b, width) }
-	case "min":
-		return func(a, b uint64) uint64 { return pick(lessThan(a, b, s), a, b) }
-	case "max":
-		return func(a, b uint64) uint64 { return pick(lessThan(a, b, s), b, a) }
-	case "div":
-		return func(a, b uint64) uint64 { return quotient(a, b, s) }
-	case "rem":
-		return func(a, b uint64) uint64 { return remainder(a, b, s) }
-	}
-	return nil
-}
-
-func pick(first bool, a, b uint64) uint64 {
-	if first {
-		return a
-	}
-	return b
-}
-
-func lessThan(a, b uint64, signed bool) bool {
-	if signed {
-		return int64(a) < int64(b)
-	}
-	return a < b
-}
-
-// quotient is what hardware computes; division by zero has no result that a
-// program may rely on, and gives all ones here.
-func quotient(a, b uint64, signed bool) uint64 {
-	switch {
-	case b == 0:
-		return ^uint64(0)
-	case signed && b == ^uint64(0):
-		return -a
-	case signed:
-		return uint64(int64(a) / int64(b))
-	}
-	return a / b
-}
-
-func remainder(a, b uint64, signed bool) uint64 {
-	switch {
-	case b == 0:
-		return a
-	case signed && b == ^uint64(0):
-		return 0
-	case signed:
-		return uint64(int64(a) % int64(b))
-	}
-	return a % b
 }

@@ -3,26 +3,9 @@ package ptx
 import (
 	"fmt"
 	"sync"
-)
 
-// A launch is one run of a kernel over a grid.
-type launch struct {
-	d       *Device
-	k       *Kernel
-	grid    Dim
-	block   Dim
-	cluster Dim
-	dynamic int
-	params  []byte
-	memory  []*allocation
-	r       []v32 // registers as a warp starts with them
-	q       []v64
-	mu      sync.Mutex
-	next    int
-	err     error
-	errAt   int
-	idle    *sync.Pool // of clusters
-}
+	"parley/internal/ptx/arith"
+)
 
 // Launch runs a kernel to its end. params is the parameter buffer as Pack makes
 // it. A cluster of zero size is a cluster of one block. The error is a *Fault
@@ -57,13 +40,6 @@ func (d *Device) Launch(k *Kernel, grid, block, cluster Dim, dynamicShared int, 
 	}
 	wg.Wait()
 	return l.err
-}
-
-// A shape is what the memory of a cluster depends on.
-type shape struct {
-	k              *Kernel
-	block, cluster Dim
-	dynamic        int
 }
 
 // clusters returns the pool of clusters of former launches of this shape.
@@ -102,7 +78,7 @@ func (l *launch) check() error {
 
 // template fills constants into the registers that every warp starts with.
 func (l *launch) template(image map[string]uint64) {
-	l.r, l.q = make([]v32, l.k.n32), make([]v64, l.k.n64)
+	l.r, l.q = make([]arith.Lanes32, l.k.n32), make([]arith.Lanes64, l.k.n64)
 	for v, s := range l.k.const32 {
 		for i := range l.r[s] {
 			l.r[s][i] = v

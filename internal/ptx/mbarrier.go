@@ -1,15 +1,9 @@
 package ptx
 
-// An mbarrier counts arrivals and bytes of asynchronous copies; when both are
-// complete its phase ends.
-type mbarrier struct {
-	count   int // arrivals of a phase
-	pending int // arrivals that this phase still needs
-	bytes   int // bytes that this phase still needs
-	phase   uint64
-	clocks  clocks
-	queue   []func() // asynchronous operations that complete on this mbarrier
-}
+import (
+	"parley/internal/ptx/arith"
+	"parley/internal/ptx/syntax"
+)
 
 func (m *mbarrier) settle(b *block) {
 	if m.pending == 0 && m.bytes == 0 {
@@ -47,10 +41,10 @@ func (w *warp) mbarrierAt(lane int, addr uint64, sp space) (*mbarrier, *block) {
 }
 
 // buildMbarrier decodes the mbarrier instructions.
-func buildMbarrier(c *compiler, m *modifiers, ops []operand) inst {
-	what := m.take("init", "inval", "arrive", "arrive_drop", "expect_tx", "complete_tx", "test_wait", "try_wait",
+func buildMbarrier(c *compiler, m *syntax.Modifiers, ops []syntax.Operand) inst {
+	what := m.Take("init", "inval", "arrive", "arrive_drop", "expect_tx", "complete_tx", "test_wait", "try_wait",
 		"pending_count")
-	m.drop("b64", "release", "acquire", "relaxed", "cta", "cluster")
+	m.Drop("b64", "release", "acquire", "relaxed", "cta", "cluster")
 	switch what {
 	case "init", "inval":
 		return c.mbarrierInit(m, what, ops)
@@ -65,7 +59,7 @@ func buildMbarrier(c *compiler, m *modifiers, ops []operand) inst {
 	return inst{}
 }
 
-func (c *compiler) mbarrierInit(m *modifiers, what string, ops []operand) inst {
+func (c *compiler) mbarrierInit(m *syntax.Modifiers, what string, ops []syntax.Operand) inst {
 	sp := c.takeSpace(m)
 	if !c.operands(ops, 1, 2) {
 		return inst{}
@@ -73,7 +67,7 @@ func (c *compiler) mbarrierInit(m *modifiers, what string, ops []operand) inst {
 	at := c.memory(ops[0])
 	count := slot(-1)
 	if len(ops) == 2 {
-		count = c.in32(ops[1], types["u32"])
+		count = c.in32(ops[1], arith.Types["u32"])
 	}
 	a := &access{space: sp, size: 8, write: true}
 	return inst{step: func(w *warp, mask uint32) {
@@ -97,24 +91,24 @@ func (c *compiler) mbarrierInit(m *modifiers, what string, ops []operand) inst {
 	}}
 }
 
-func (c *compiler) mbarrierArrive(m *modifiers, drop bool, ops []operand) inst {
-	expect := m.has("expect_tx")
-	m.drop("noComplete")
+func (c *compiler) mbarrierArrive(m *syntax.Modifiers, drop bool, ops []syntax.Operand) inst {
+	expect := m.Has("expect_tx")
+	m.Drop("noComplete")
 	sp := c.takeSpace(m)
 	if !c.operands(ops, 1, 3) {
 		return inst{}
 	}
 	d := ref{}
-	if ops[0].kind != opAddress {
-		d = c.out(ops[0], types["b64"])
+	if ops[0].Kind != syntax.AddressOperand {
+		d = c.out(ops[0], arith.Types["b64"])
 		ops = ops[1:]
 	} else {
-		d = ref{slot: c.fresh64(), wide: true}
+		d = ref{slot: c.k.fresh64(), wide: true}
 	}
 	at := c.memory(ops[0])
-	number := ref{slot: c.constant32(1)}
+	number := ref{slot: c.k.constant32(1)}
 	if len(ops) == 2 {
-		number = c.in(ops[1], types["u32"])
+		number = c.in(ops[1], arith.Types["u32"])
 	}
 	return inst{step: func(w *warp, mask uint32) {
 		eachLane(mask, func(i int) {
@@ -143,12 +137,12 @@ func (m *mbarrier) arrive(w *warp, b *block, lane, n int) {
 	m.settle(b)
 }
 
-func (c *compiler) mbarrierBytes(m *modifiers, what string, ops []operand) inst {
+func (c *compiler) mbarrierBytes(m *syntax.Modifiers, what string, ops []syntax.Operand) inst {
 	sp := c.takeSpace(m)
 	if !c.operands(ops, 2, 2) {
 		return inst{}
 	}
-	at, n := c.memory(ops[0]), c.in32(ops[1], types["u32"])
+	at, n := c.memory(ops[0]), c.in32(ops[1], arith.Types["u32"])
 	sign := 1
 	if what == "complete_tx" {
 		sign = -1
@@ -167,15 +161,15 @@ func (c *compiler) mbarrierBytes(m *modifiers, what string, ops []operand) inst 
 // mbarrierWait decodes test_wait and try_wait. A lane that waits lets the
 // asynchronous operations of its mbarrier happen, as late as possible. With
 // try the warp waits; when every warp of the cluster waits, it returns false.
-func (c *compiler) mbarrierWait(m *modifiers, try bool, ops []operand) inst {
-	parity := m.has("parity")
+func (c *compiler) mbarrierWait(m *syntax.Modifiers, try bool, ops []syntax.Operand) inst {
+	parity := m.Has("parity")
 	sp := c.takeSpace(m)
 	if !c.operands(ops, 3, 4) {
 		return inst{}
 	}
-	t := types["b64"]
+	t := arith.Types["b64"]
 	if parity {
-		t = types["b32"]
+		t = arith.Types["b32"]
 	}
 	d, at, state := c.outPred(ops[0]), c.memory(ops[1]), c.in(ops[2], t)
 	test := func(w *warp, mask uint32) (done uint32) {

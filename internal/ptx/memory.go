@@ -3,7 +3,12 @@ package ptx
 import (
 	"encoding/binary"
 	"math/bits"
+
+	"parley/internal/ptx/arith"
+	"parley/internal/ptx/syntax"
 )
+
+var le = binary.LittleEndian
 
 type space byte
 
@@ -14,8 +19,6 @@ const (
 	spaceLocal
 	spaceParam
 )
-
-var le = binary.LittleEndian
 
 // An access describes one memory operation, for checks and messages.
 type access struct {
@@ -121,28 +124,28 @@ type addressing struct {
 
 // memory decodes an address operand: [register+offset], [variable+offset] or
 // [constant].
-func (c *compiler) memory(op operand) addressing {
-	if op.kind != opAddress || len(op.list) != 1 {
+func (c *compiler) memory(op syntax.Operand) addressing {
+	if op.Kind != syntax.AddressOperand || len(op.List) != 1 {
 		c.fail("an address in brackets must stand here")
 		return addressing{}
 	}
-	return c.addressOf(op.list[0])
+	return c.addressOf(op.List[0])
 }
 
-func (c *compiler) addressOf(in operand) addressing {
-	t := types["u64"]
-	if in.kind == opName {
-		if sym, ok := c.scope.lookup(in.name); ok && (sym.kind == symReg64 || sym.kind == symReg32) {
+func (c *compiler) addressOf(in syntax.Operand) addressing {
+	t := arith.Types["u64"]
+	if in.Kind == syntax.NameOperand {
+		if sym, ok := c.scope.lookup(in.Name); ok && (sym.kind == symReg64 || sym.kind == symReg32) {
 			bare := in
-			bare.offset = 0
-			return addressing{c.in(bare, t), uint64(in.offset)}
+			bare.Offset = 0
+			return addressing{c.in(bare, t), uint64(in.Offset)}
 		}
 	}
 	return addressing{ref{slot: c.in64(in, t), wide: true}, 0}
 }
 
 // fill computes the addresses into w.ea.
-func (a addressing) fill(w *warp) *v64 {
+func (a addressing) fill(w *warp) *arith.Lanes64 {
 	if a.base.wide {
 		q := &w.q[a.base.slot]
 		for i := range w.ea {
@@ -165,8 +168,8 @@ func (a addressing) lane(w *warp, lane int) uint64 {
 }
 
 // takeSpace reads the state space of an opcode.
-func (c *compiler) takeSpace(m *modifiers) space {
-	switch m.take("global", "const", "shared", "shared::cta", "shared::cluster", "local", "param", "param::entry",
+func (c *compiler) takeSpace(m *syntax.Modifiers) space {
+	switch m.Take("global", "const", "shared", "shared::cta", "shared::cluster", "local", "param", "param::entry",
 		"param::func") {
 	case "global", "const":
 		return spaceGlobal
@@ -182,9 +185,9 @@ func (c *compiler) takeSpace(m *modifiers) space {
 
 // paramSpace says whether a .param address is the kernel's buffer or an
 // argument of a call, which lives in local memory.
-func (c *compiler) paramSpace(op operand) space {
-	if op.kind == opAddress && len(op.list) == 1 {
-		if sym, ok := c.scope.lookup(op.list[0].name); ok {
+func (c *compiler) paramSpace(op syntax.Operand) space {
+	if op.Kind == syntax.AddressOperand && len(op.List) == 1 {
+		if sym, ok := c.scope.lookup(op.List[0].Name); ok {
 			switch sym.kind {
 			case symLocal:
 				return spaceLocal
@@ -200,8 +203,8 @@ func (c *compiler) paramSpace(op operand) space {
 }
 
 // dropHints removes cache and eviction modifiers, which have no effect here.
-func dropHints(m *modifiers) {
-	m.drop("nc", "ca", "cg", "cs", "lu", "cv", "wb", "wt",
+func dropHints(m *syntax.Modifiers) {
+	m.Drop("nc", "ca", "cg", "cs", "lu", "cv", "wb", "wt",
 		"L1::evict_normal", "L1::evict_unchanged", "L1::evict_first", "L1::evict_last", "L1::no_allocate",
 		"L2::evict_normal", "L2::evict_first", "L2::evict_last",
 		"L2::cache_hint", "L2::64B", "L2::128B", "L2::256B", "unified")
@@ -209,28 +212,28 @@ func dropHints(m *modifiers) {
 
 // ordered removes the memory order and scope, and says whether the access is
 // stronger than a plain one.
-func ordered(m *modifiers) bool {
-	strong := m.take("volatile", "relaxed", "acquire", "release", "acq_rel", "mmio") != ""
-	m.drop("cta", "cluster", "gpu", "sys")
+func ordered(m *syntax.Modifiers) bool {
+	strong := m.Take("volatile", "relaxed", "acquire", "release", "acq_rel", "mmio") != ""
+	m.Drop("cta", "cluster", "gpu", "sys")
 	return strong
 }
 
-func (c *compiler) elements(op operand, n int) []operand {
-	if n == 1 && op.kind != opVector {
-		return []operand{op}
+func (c *compiler) elements(op syntax.Operand, n int) []syntax.Operand {
+	if n == 1 && op.Kind != syntax.VectorOperand {
+		return []syntax.Operand{op}
 	}
-	if op.kind != opVector || len(op.list) != n {
+	if op.Kind != syntax.VectorOperand || len(op.List) != n {
 		c.fail("a vector of %d elements must stand here", n)
-		return make([]operand, n)
+		return make([]syntax.Operand, n)
 	}
-	return op.list
+	return op.List
 }
 
-func buildLoad(c *compiler, m *modifiers, ops []operand) inst {
+func buildLoad(c *compiler, m *syntax.Modifiers, ops []syntax.Operand) inst {
 	dropHints(m)
 	strong := ordered(m)
 	sp := c.takeSpace(m)
-	n := m.vector()
+	n := m.VectorSize()
 	t := c.typed(m)
 	if !c.operands(ops, 2, 3) {
 		return inst{}
@@ -242,14 +245,14 @@ func buildLoad(c *compiler, m *modifiers, ops []operand) inst {
 	for _, e := range c.elements(ops[0], n) {
 		dst = append(dst, c.out(e, t))
 	}
-	a := &access{space: sp, size: t.size() * n, strong: strong}
+	a := &access{space: sp, size: t.Size() * n, strong: strong}
 	return inst{step: loadStep(dst, c.memory(ops[1]), a, t)}
 }
 
 // loadStep returns the step of a load; 4-byte elements in narrow registers,
 // the common case, have a loop of their own.
-func loadStep(dst []ref, addr addressing, a *access, t typ) step {
-	size := t.size()
+func loadStep(dst []ref, addr addressing, a *access, t arith.Type) step {
+	size := t.Size()
 	plain := size == 4
 	for _, d := range dst {
 		plain = plain && !d.wide
@@ -271,42 +274,17 @@ func loadStep(dst []ref, addr addressing, a *access, t typ) step {
 				continue
 			}
 			for i, d := range dst {
-				d.set(w, lane, widen(data[size*i:], size, t.signed(), d.wide))
+				d.set(w, lane, arith.Load(data[size*i:], size, t.Signed(), d.wide))
 			}
 		}
 	}
 }
 
-// widen reads size bytes and extends them to the register's width.
-func widen(data []byte, size int, signed, wide bool) uint64 {
-	var v uint64
-	switch size {
-	case 1:
-		v = uint64(data[0])
-		if signed {
-			v = uint64(int64(int8(v)))
-		}
-	case 2:
-		v = uint64(le.Uint16(data))
-		if signed {
-			v = uint64(int64(int16(v)))
-		}
-	case 4:
-		v = uint64(le.Uint32(data))
-		if signed && wide {
-			v = uint64(int64(int32(v)))
-		}
-	default:
-		v = le.Uint64(data)
-	}
-	return v
-}
-
-func buildStore(c *compiler, m *modifiers, ops []operand) inst {
+func buildStore(c *compiler, m *syntax.Modifiers, ops []syntax.Operand) inst {
 	dropHints(m)
 	strong := ordered(m)
 	sp := c.takeSpace(m)
-	n := m.vector()
+	n := m.VectorSize()
 	t := c.typed(m)
 	if !c.operands(ops, 2, 3) {
 		return inst{}
@@ -318,8 +296,8 @@ func buildStore(c *compiler, m *modifiers, ops []operand) inst {
 	for _, e := range c.elements(ops[1], n) {
 		src = append(src, c.in(e, t))
 	}
-	a := &access{space: sp, size: t.size() * n, write: true, strong: strong}
-	return inst{step: storeStep(c.memory(ops[0]), src, a, t.size())}
+	a := &access{space: sp, size: t.Size() * n, write: true, strong: strong}
+	return inst{step: storeStep(c.memory(ops[0]), src, a, t.Size())}
 }
 
 func storeStep(addr addressing, src []ref, a *access, size int) step {
@@ -338,22 +316,9 @@ func storeStep(addr addressing, src []ref, a *access, size int) step {
 				w.sameValue(lane, ea[lane], data, src, size)
 			}
 			for i, s := range src {
-				put(data[size*i:], size, s.get(w, lane))
+				arith.Store(data[size*i:], size, s.get(w, lane))
 			}
 		}
-	}
-}
-
-func put(data []byte, size int, v uint64) {
-	switch size {
-	case 1:
-		data[0] = byte(v)
-	case 2:
-		le.PutUint16(data, uint16(v))
-	case 4:
-		le.PutUint32(data, uint32(v))
-	default:
-		le.PutUint64(data, v)
 	}
 }
 
@@ -361,7 +326,7 @@ func put(data []byte, size int, v uint64) {
 // store the same.
 func (w *warp) sameValue(lane int, addr uint64, data []byte, src []ref, size int) {
 	for i, s := range src {
-		if widen(data[size*i:], size, false, true) != extend(s.get(w, lane), typ{'u', 8 * size, 1}) {
+		if arith.Load(data[size*i:], size, false, true) != arith.Extend(s.get(w, lane), arith.Scalar('u', 8*size)) {
 			w.faultAt(lane, addr,
 				"race in shared memory: two lanes of one warp write different values without bar.warp.sync between")
 		}

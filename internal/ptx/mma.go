@@ -1,10 +1,15 @@
 package ptx
 
+import (
+	"parley/internal/ptx/arith"
+	"parley/internal/ptx/syntax"
+)
+
 // A matrixShape is one form of mma.sync: 16 rows, 8 columns, depth k.
 type matrixShape struct {
 	k      int
-	a, b   typ
-	c      typ
+	a, b   arith.Type
+	c      arith.Type
 	each   int // elements in a register
 	chunks int // registers along k of one row
 	halves bool
@@ -13,21 +18,21 @@ type matrixShape struct {
 var mmaDepths = map[string]int{"m16n8k4": 4, "m16n8k8": 8, "m16n8k16": 16, "m16n8k32": 32}
 
 // buildMma decodes mma.sync for 16-bit, tf32, eight-bit float and integer types.
-func buildMma(c *compiler, m *modifiers, ops []operand) inst {
-	if !m.has("sync") || !m.has("aligned") || !m.has("row") || !m.has("col") || !c.operands(ops, 4, 4) {
+func buildMma(c *compiler, m *syntax.Modifiers, ops []syntax.Operand) inst {
+	if !m.Has("sync") || !m.Has("aligned") || !m.Has("row") || !m.Has("col") || !c.operands(ops, 4, 4) {
 		c.fail("mma without .sync.aligned.row.col")
 		return inst{}
 	}
-	s := matrixShape{k: mmaDepths[m.take("m16n8k4", "m16n8k8", "m16n8k16", "m16n8k32")]}
+	s := matrixShape{k: mmaDepths[m.Take("m16n8k4", "m16n8k8", "m16n8k16", "m16n8k32")]}
 	dst := c.typed(m)
 	s.a, s.b, s.c = c.typed(m), c.typed(m), c.typed(m)
 	if c.err != nil || s.k == 0 || dst != s.c || !s.known() {
 		c.fail("unknown form of mma")
 		return inst{}
 	}
-	s.each = 4 / s.a.size()
+	s.each = 4 / s.a.Size()
 	s.chunks = s.k / (4 * s.each)
-	s.halves = s.c.bits == 16
+	s.halves = s.c.Bits == 16
 	results := 4
 	if s.halves {
 		results = 2
@@ -44,17 +49,17 @@ func buildMma(c *compiler, m *modifiers, ops []operand) inst {
 }
 
 func (s *matrixShape) known() bool {
-	integer := s.a.class == 's' || s.a.class == 'u'
+	integer := s.a.Class == 's' || s.a.Class == 'u'
 	switch {
 	case integer:
-		return s.a.bits == 8 && s.b.bits == 8 && s.c == types["s32"]
-	case s.a != s.b && (s.a.bits != 8 || s.b.bits != 8):
+		return s.a.Bits == 8 && s.b.Bits == 8 && s.c == arith.Types["s32"]
+	case s.a != s.b && (s.a.Bits != 8 || s.b.Bits != 8):
 		return false
 	}
-	return s.c == types["f32"] || s.c == types["f16"] && s.a == types["f16"]
+	return s.c == arith.Types["f32"] || s.c == arith.Types["f16"] && s.a == arith.Types["f16"]
 }
 
-func (c *compiler) outs32(op operand, n int) []slot {
+func (c *compiler) outs32(op syntax.Operand, n int) []slot {
 	var out []slot
 	for _, e := range c.elements(op, n) {
 		out = append(out, c.out32(e))
@@ -62,21 +67,12 @@ func (c *compiler) outs32(op operand, n int) []slot {
 	return out
 }
 
-func (c *compiler) ins32(op operand, n int) []slot {
+func (c *compiler) ins32(op syntax.Operand, n int) []slot {
 	var out []slot
 	for _, e := range c.elements(op, n) {
-		out = append(out, c.in32(e, types["b32"]))
+		out = append(out, c.in32(e, arith.Types["b32"]))
 	}
 	return out
-}
-
-// A tile is scratch memory for the operands of a matrix instruction, as
-// float32 or int32 values in rows along k.
-type tile struct {
-	a  [16 * 32]float32
-	b  [256 * 32]float32
-	ia [16 * 32]int32
-	ib [256 * 32]int32
 }
 
 func (w *warp) scratch() *tile {
@@ -89,10 +85,10 @@ func (w *warp) scratch() *tile {
 // multiply computes d = a b + e of a whole warp.
 func (s *matrixShape) multiply(w *warp, d, a, b, e []slot) {
 	t := w.scratch()
-	if s.a.class == 's' || s.a.class == 'u' {
-		spread(w, a, s.k, s.a, 2, t.ia[:], signedByte)
-		spread(w, b, s.k, s.b, 1, t.ib[:], signedByte)
-		for lane := range warpSize {
+	if s.a.Class == 's' || s.a.Class == 'u' {
+		spread(w, a, s.k, s.a, 2, t.ia[:], arith.SignedByte)
+		spread(w, b, s.k, s.b, 1, t.ib[:], arith.SignedByte)
+		for lane := range arith.WarpSize {
 			for i := range 4 {
 				row, col := lane/4+i/2*8, lane%4*2+i%2
 				w.t[lane] = w.r[e[i]][lane]
@@ -106,77 +102,57 @@ func (s *matrixShape) multiply(w *warp, d, a, b, e []slot) {
 		}
 		return
 	}
-	value := elementValue(s.a)
+	value := arith.ElementValue(s.a)
 	spread(w, a, s.k, s.a, 2, t.a[:], value)
-	spread(w, b, s.k, s.b, 1, t.b[:], elementValue(s.b))
+	spread(w, b, s.k, s.b, 1, t.b[:], arith.ElementValue(s.b))
 	if s.halves {
 		s.multiplyHalves(w, d, e)
 		return
 	}
-	for lane := range warpSize {
+	for lane := range arith.WarpSize {
 		g, q := lane/4, lane%4
 		x0, x1 := t.a[g*s.k:][:s.k], t.a[(g+8)*s.k:][:s.k]
 		y0, y1 := t.b[2*q*s.k:][:s.k], t.b[(2*q+1)*s.k:][:s.k]
-		s0, s1 := f32(w.r[e[0]][lane]), f32(w.r[e[1]][lane])
-		s2, s3 := f32(w.r[e[2]][lane]), f32(w.r[e[3]][lane])
+		s0, s1 := arith.F32(w.r[e[0]][lane]), arith.F32(w.r[e[1]][lane])
+		s2, s3 := arith.F32(w.r[e[2]][lane]), arith.F32(w.r[e[3]][lane])
 		for k, u := range x0 {
 			s0 += u * y0[k]
 			s1 += u * y1[k]
 			s2 += x1[k] * y0[k]
 			s3 += x1[k] * y1[k]
 		}
-		w.r[d[0]][lane], w.r[d[1]][lane] = b32(s0), b32(s1)
-		w.r[d[2]][lane], w.r[d[3]][lane] = b32(s2), b32(s3)
+		w.r[d[0]][lane], w.r[d[1]][lane] = arith.B32(s0), arith.B32(s1)
+		w.r[d[2]][lane], w.r[d[3]][lane] = arith.B32(s2), arith.B32(s3)
 	}
 }
 
 // multiplyHalves accumulates in float32 and rounds to float16 at the end.
 func (s *matrixShape) multiplyHalves(w *warp, d, e []slot) {
 	t := w.tile
-	for lane := range warpSize {
+	for lane := range arith.WarpSize {
 		for i := range 2 {
 			x := t.a[(lane/4+8*i)*s.k:][:s.k]
 			old := w.r[e[i]][lane]
 			var out uint32
 			for j := range 2 {
 				y := t.b[(lane%4*2+j)*s.k:][:s.k]
-				sum := f16To(old >> (16 * j))
+				sum := arith.F16To(old >> (16 * j))
 				for k, u := range x {
 					sum += u * y[k]
 				}
-				out |= f16From(float64(sum), roundNearest) << (16 * j)
+				out |= arith.F16From(float64(sum), arith.RoundNearest) << (16 * j)
 			}
 			w.r[d[i]][lane] = out
 		}
 	}
 }
 
-func signedByte(v uint32, t typ) int32 {
-	if t.class == 'u' {
-		return int32(v & 0xff)
-	}
-	return int32(int8(v))
-}
-
-// elementValue returns how the low bits of a register become a float32.
-func elementValue(t typ) func(v uint32, _ typ) float32 {
-	switch {
-	case t.class == 'h':
-		return func(v uint32, _ typ) float32 { return f32(v << 16) }
-	case t.class == 'e':
-		return func(v uint32, _ typ) float32 { return e4m3Values[v&0xff] }
-	case t.class == 'E':
-		return func(v uint32, _ typ) float32 { return e5m2Values[v&0xff] }
-	case t.class == 't':
-		return func(v uint32, _ typ) float32 { return f32(v &^ 0x1fff) }
-	}
-	return func(v uint32, _ typ) float32 { return f16To(v) }
-}
-
 // spread lays the registers of a fragment out as rows along k. A has registers
 // of two halves of its rows in turn, B of one.
-func spread[T float32 | int32](w *warp, regs []slot, depth int, t typ, halves int, out []T, value func(uint32, typ) T) {
-	width := t.bits
+func spread[T float32 | int32](w *warp, regs []slot, depth int, t arith.Type, halves int, out []T,
+	value func(uint32, arith.Type) T,
+) {
+	width := t.Bits
 	each := 32 / width
 	for r, s := range regs {
 		reg := &w.r[s]
@@ -192,7 +168,7 @@ func spread[T float32 | int32](w *warp, regs []slot, depth int, t typ, halves in
 
 // buildLdmatrix decodes ldmatrix: eight rows of 16 bytes per matrix, their
 // addresses from eight lanes each.
-func buildLdmatrix(c *compiler, m *modifiers, ops []operand) inst {
+func buildLdmatrix(c *compiler, m *syntax.Modifiers, ops []syntax.Operand) inst {
 	n, trans, sp := c.matrixForm(m)
 	if !c.operands(ops, 2, 2) {
 		return inst{}
@@ -222,7 +198,7 @@ func buildLdmatrix(c *compiler, m *modifiers, ops []operand) inst {
 	}}
 }
 
-func buildStmatrix(c *compiler, m *modifiers, ops []operand) inst {
+func buildStmatrix(c *compiler, m *syntax.Modifiers, ops []syntax.Operand) inst {
 	n, trans, sp := c.matrixForm(m)
 	if !c.operands(ops, 2, 2) {
 		return inst{}
@@ -247,13 +223,13 @@ func buildStmatrix(c *compiler, m *modifiers, ops []operand) inst {
 	}}
 }
 
-func (c *compiler) matrixForm(m *modifiers) (n int, trans bool, sp space) {
-	if !m.has("sync") || !m.has("aligned") || !m.has("m8n8") || !m.has("b16") {
-		c.fail("unknown form of %s", m.name)
+func (c *compiler) matrixForm(m *syntax.Modifiers) (n int, trans bool, sp space) {
+	if !m.Has("sync") || !m.Has("aligned") || !m.Has("m8n8") || !m.Has("b16") {
+		c.fail("unknown form of %s", m.Name)
 	}
-	n = map[string]int{"x1": 1, "x2": 2, "x4": 4}[m.take("x1", "x2", "x4")]
+	n = map[string]int{"x1": 1, "x2": 2, "x4": 4}[m.Take("x1", "x2", "x4")]
 	if n == 0 {
-		c.fail("%s without a number of matrices", m.name)
+		c.fail("%s without a number of matrices", m.Name)
 	}
-	return n, m.has("trans"), c.takeSpace(m)
+	return n, m.Has("trans"), c.takeSpace(m)
 }

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"parley/internal/ptx/arith"
 )
 
 // patterns returns n random values of a type as their bits and as numbers.
@@ -20,14 +22,14 @@ func patterns[T uint8 | uint16 | uint32](seed uint64, n int, bits func(float64) 
 
 func bf16Patterns(seed uint64, n int) ([]uint16, []float64) {
 	return patterns(seed, n,
-		func(x float64) uint16 { return uint16(bf16From(x, roundNearest)) },
-		func(b uint16) float64 { return float64(bf16To(uint32(b))) })
+		func(x float64) uint16 { return uint16(arith.BF16From(x, arith.RoundNearest)) },
+		func(b uint16) float64 { return float64(arith.BF16To(uint32(b))) })
 }
 
 func f16Patterns(seed uint64, n int) ([]uint16, []float64) {
 	return patterns(seed, n,
-		func(x float64) uint16 { return uint16(f16From(x, roundNearest)) },
-		func(b uint16) float64 { return float64(f16To(uint32(b))) })
+		func(x float64) uint16 { return uint16(arith.F16From(x, arith.RoundNearest)) },
+		func(b uint16) float64 { return float64(arith.F16To(uint32(b))) })
 }
 
 func s8Patterns(seed uint64, n int) ([]uint8, []float64) {
@@ -38,8 +40,8 @@ func s8Patterns(seed uint64, n int) ([]uint8, []float64) {
 
 func e4m3Patterns(seed uint64, n int) ([]uint8, []float64) {
 	return patterns(seed, n,
-		func(x float64) uint8 { return uint8(formatE4M3.from(x, roundNearest, true)) },
-		func(b uint8) float64 { return formatE4M3.to(uint32(b)) })
+		func(x float64) uint8 { return uint8(arith.FormatE4M3.From(x, arith.RoundNearest, true)) },
+		func(b uint8) float64 { return arith.FormatE4M3.To(uint32(b)) })
 }
 
 // product is a [m x k] times b [n x k] transposed.

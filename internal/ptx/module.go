@@ -4,85 +4,31 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"parley/internal/ptx/syntax"
 )
-
-// A Dim is a size or a position in three dimensions; a zero size counts as 1.
-type Dim [3]int
-
-func (d Dim) fill() Dim {
-	for i := range d {
-		d[i] = max(d[i], 1)
-	}
-	return d
-}
-
-func (d Dim) count() int { return d[0] * d[1] * d[2] }
-
-// A Module is a parsed and decoded PTX file. It is immutable and may be used by
-// several devices at once.
-type Module struct {
-	functions map[string]*function
-	variables map[string]*variable
-	kernels   map[string]*Kernel
-}
-
-// A Param is a kernel parameter's place in the parameter buffer.
-type Param struct {
-	Name   string
-	Offset int
-	Size   int
-	Align  int
-}
-
-// A Kernel is an .entry function, ready to run.
-type Kernel struct {
-	Name        string
-	Params      []Param
-	ParamBytes  int // size of the parameter buffer
-	SharedBytes int // static shared memory
-	LocalBytes  int // local memory of one thread
-	MaxThreads  Dim // .maxntid, zero when not given
-	ReqThreads  Dim // .reqntid, zero when not given
-
-	module    *Module
-	code      []inst
-	n32       int
-	n64       int
-	npred     int
-	const32   map[uint32]slot
-	const64   map[uint64]slot
-	symbols   []relocation
-	specials  []special
-	staticEnd int  // first byte after static shared variables
-	dynamic   int  // first byte of dynamic shared memory
-	matrix    bool // it uses wgmma
-}
 
 // Parse reads a PTX file and decodes all of its kernels. An error names the
 // line, and the instruction or the modifier that is unknown.
 func Parse(source string) (*Module, error) {
-	tokens, err := lex(source)
+	file, err := syntax.Parse(source)
 	if err != nil {
 		return nil, err
 	}
-	p := &parser{tokens: tokens, functions: map[string]*function{}}
-	if err := p.module(); err != nil {
-		return nil, err
+	m := &Module{functions: file.Functions, variables: map[string]*syntax.Variable{}, kernels: map[string]*Kernel{}}
+	for i := range file.Variables {
+		m.variables[file.Variables[i].Name] = &file.Variables[i]
 	}
-	m := &Module{functions: p.functions, variables: map[string]*variable{}, kernels: map[string]*Kernel{}}
-	for i := range p.variables {
-		m.variables[p.variables[i].name] = &p.variables[i]
-	}
-	for _, f := range p.order {
-		if !f.defined {
+	for _, f := range file.Order {
+		if !f.Defined {
 			continue
 		}
 		k, err := compile(m, f)
 		if err != nil {
 			return nil, err
 		}
-		if f.entry {
-			m.kernels[f.name] = k
+		if f.Entry {
+			m.kernels[f.Name] = k
 		}
 	}
 	return m, nil

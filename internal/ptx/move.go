@@ -1,17 +1,22 @@
 package ptx
 
+import (
+	"parley/internal/ptx/arith"
+	"parley/internal/ptx/syntax"
+)
+
 // buildMov decodes mov: registers, constants, addresses, special registers,
 // and packing or unpacking of vectors.
-func buildMov(c *compiler, m *modifiers, ops []operand) inst {
+func buildMov(c *compiler, m *syntax.Modifiers, ops []syntax.Operand) inst {
 	t := c.typed(m)
 	if !c.operands(ops, 2, 2) {
 		return inst{}
 	}
-	if t.class == 'p' {
+	if t.Class == 'p' {
 		d, a := c.outPred(ops[0]), c.inPred(ops[1])
 		return inst{step: func(w *warp, mask uint32) { w.setPred(d, a.of(w), mask) }}
 	}
-	if read, ok := moving[ops[1].name]; ok && ops[1].kind == opName {
+	if read, ok := moving[ops[1].Name]; ok && ops[1].Kind == syntax.NameOperand {
 		d := c.out(ops[0], t)
 		return inst{step: func(w *warp, mask uint32) {
 			v := read(w)
@@ -19,10 +24,10 @@ func buildMov(c *compiler, m *modifiers, ops []operand) inst {
 		}}
 	}
 	switch {
-	case ops[0].kind == opVector:
-		return c.unpack(ops[0].list, c.in(ops[1], t), t)
-	case ops[1].kind == opVector:
-		return c.pack(c.out(ops[0], t), ops[1].list, t)
+	case ops[0].Kind == syntax.VectorOperand:
+		return c.unpack(ops[0].List, c.in(ops[1], t), t)
+	case ops[1].Kind == syntax.VectorOperand:
+		return c.pack(c.out(ops[0], t), ops[1].List, t)
 	}
 	return c.copyRegister(c.out(ops[0], t), c.in(ops[1], t))
 }
@@ -53,15 +58,15 @@ func (c *compiler) copyRegister(d, a ref) inst {
 }
 
 // unpack cuts one register into the elements of a vector, lowest first.
-func (c *compiler) unpack(list []operand, a ref, t typ) inst {
-	if len(list) == 0 || t.bits*t.pack%len(list) != 0 {
-		c.fail("%d bits in %d elements", t.bits, len(list))
+func (c *compiler) unpack(list []syntax.Operand, a ref, t arith.Type) inst {
+	if len(list) == 0 || t.Bits*t.Pack%len(list) != 0 {
+		c.fail("%d bits in %d elements", t.Bits, len(list))
 		return inst{}
 	}
-	width := t.bits * t.pack / len(list)
+	width := t.Bits * t.Pack / len(list)
 	var dst []ref
 	for _, e := range list {
-		dst = append(dst, c.out(e, typ{'b', width, 1}))
+		dst = append(dst, c.out(e, arith.Scalar('b', width)))
 	}
 	return inst{step: func(w *warp, mask uint32) {
 		eachLane(mask, func(i int) {
@@ -73,15 +78,15 @@ func (c *compiler) unpack(list []operand, a ref, t typ) inst {
 	}}
 }
 
-func (c *compiler) pack(d ref, list []operand, t typ) inst {
-	if len(list) == 0 || t.bits*t.pack%len(list) != 0 {
-		c.fail("%d bits in %d elements", t.bits, len(list))
+func (c *compiler) pack(d ref, list []syntax.Operand, t arith.Type) inst {
+	if len(list) == 0 || t.Bits*t.Pack%len(list) != 0 {
+		c.fail("%d bits in %d elements", t.Bits, len(list))
 		return inst{}
 	}
-	width := t.bits * t.pack / len(list)
+	width := t.Bits * t.Pack / len(list)
 	var src []ref
 	for _, e := range list {
-		src = append(src, c.in(e, typ{'b', width, 1}))
+		src = append(src, c.in(e, arith.Scalar('b', width)))
 	}
 	return inst{step: func(w *warp, mask uint32) {
 		eachLane(mask, func(i int) {
@@ -98,8 +103,8 @@ var windows = map[space]uint64{spaceGlobal: 0, spaceShared: sharedWindow, spaceL
 	spaceParam: paramWindow}
 
 // buildCvta decodes cvta: a space's address as a generic one, or back.
-func buildCvta(c *compiler, m *modifiers, ops []operand) inst {
-	back := m.has("to")
+func buildCvta(c *compiler, m *syntax.Modifiers, ops []syntax.Operand) inst {
+	back := m.Has("to")
 	sp := c.takeSpace(m)
 	t := c.typed(m)
 	if !c.operands(ops, 2, 2) {
@@ -120,12 +125,12 @@ func buildCvta(c *compiler, m *modifiers, ops []operand) inst {
 }
 
 // buildIsspacep decodes isspacep: whether a generic address lies in a space.
-func buildIsspacep(c *compiler, m *modifiers, ops []operand) inst {
+func buildIsspacep(c *compiler, m *syntax.Modifiers, ops []syntax.Operand) inst {
 	sp := c.takeSpace(m)
 	if !c.operands(ops, 2, 2) {
 		return inst{}
 	}
-	d, a := c.outPred(ops[0]), c.in(ops[1], types["u64"])
+	d, a := c.outPred(ops[0]), c.in(ops[1], arith.Types["u64"])
 	return inst{step: func(w *warp, mask uint32) {
 		var out uint32
 		eachLane(mask, func(i int) {
@@ -138,13 +143,13 @@ func buildIsspacep(c *compiler, m *modifiers, ops []operand) inst {
 }
 
 // buildMapa decodes mapa: an address of shared memory in another block of the cluster.
-func buildMapa(c *compiler, m *modifiers, ops []operand) inst {
-	shared := m.take("shared::cluster") != ""
+func buildMapa(c *compiler, m *syntax.Modifiers, ops []syntax.Operand) inst {
+	shared := m.Take("shared::cluster") != ""
 	t := c.typed(m)
 	if !c.operands(ops, 3, 3) {
 		return inst{}
 	}
-	d, a, r := c.out(ops[0], t), c.in(ops[1], t), c.in(ops[2], types["u32"])
+	d, a, r := c.out(ops[0], t), c.in(ops[1], t), c.in(ops[2], arith.Types["u32"])
 	base := uint64(sharedWindow)
 	if shared {
 		base = 0
@@ -155,13 +160,13 @@ func buildMapa(c *compiler, m *modifiers, ops []operand) inst {
 }
 
 // buildGetctarank decodes getctarank: which block of the cluster an address belongs to.
-func buildGetctarank(c *compiler, m *modifiers, ops []operand) inst {
-	shared := m.take("shared::cluster") != ""
+func buildGetctarank(c *compiler, m *syntax.Modifiers, ops []syntax.Operand) inst {
+	shared := m.Take("shared::cluster") != ""
 	t := c.typed(m)
 	if !c.operands(ops, 2, 2) {
 		return inst{}
 	}
-	d, a := c.out(ops[0], types["u32"]), c.in(ops[1], t)
+	d, a := c.out(ops[0], arith.Types["u32"]), c.in(ops[1], t)
 	return inst{step: func(w *warp, mask uint32) {
 		eachLane(mask, func(i int) {
 			addr := a.get(w, i)

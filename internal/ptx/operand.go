@@ -1,35 +1,38 @@
 package ptx
 
-import "math"
+import (
+	"parley/internal/ptx/arith"
+	"parley/internal/ptx/syntax"
+)
 
 // in32 returns the slot of a source of at most 32 bits: a register, or a
 // constant of type t.
-func (c *compiler) in32(op operand, t typ) slot {
-	if op.minus || op.not {
+func (c *compiler) in32(op syntax.Operand, t arith.Type) slot {
+	if op.Minus || op.Not {
 		c.fail("a negated operand is not supported here")
 	}
-	switch op.kind {
-	case opName:
-		if s, ok := c.specialSlot(op.name, false); ok {
+	switch op.Kind {
+	case syntax.NameOperand:
+		if s, ok := c.specialSlot(op.Name, false); ok {
 			return s
 		}
-		sym, ok := c.scope.lookup(op.name)
+		sym, ok := c.scope.lookup(op.Name)
 		if ok && sym.kind == symReg32 {
-			c.used = append(c.used, sym.slot)
+			c.touched.uses = append(c.touched.uses, sym.slot)
 			return sym.slot
 		}
 		if a, isAddress := c.address(op); isAddress {
 			return c.narrow(a)
 		}
-		c.fail("%s is not a 32-bit register", op.name)
-	case opInt:
-		v := uint32(op.value)
-		if t.bits*max(t.pack, 1) == 16 {
+		c.fail("%s is not a 32-bit register", op.Name)
+	case syntax.IntOperand:
+		v := uint32(op.Value)
+		if t.Bits*max(t.Pack, 1) == 16 {
 			v &= 0xffff
 		}
-		return c.constant32(v)
-	case opFloat:
-		return c.constant32(uint32(floatBits(op, t)))
+		return c.k.constant32(v)
+	case syntax.FloatOperand:
+		return c.k.constant32(uint32(syntax.FloatBits(op, t)))
 	default:
 		c.fail("a register or a constant of 32 bits must stand here")
 	}
@@ -41,11 +44,11 @@ func (c *compiler) in32(op operand, t typ) slot {
 func (c *compiler) narrow(wide slot) slot {
 	for v, s := range c.k.const64 {
 		if s == wide {
-			return c.constant32(uint32(v))
+			return c.k.constant32(uint32(v))
 		}
 	}
 	if offset, ok := c.late[wide]; ok {
-		s := c.fresh32()
+		s := c.k.fresh32()
 		c.k.specials = append(c.k.specials, special{slot: s, fill: func(w *warp, _ int) uint64 {
 			return uint64(int64(w.k.dynamic) + offset)
 		}})
@@ -56,27 +59,27 @@ func (c *compiler) narrow(wide slot) slot {
 }
 
 // in64 returns the slot of a 64-bit source: register, constant or address.
-func (c *compiler) in64(op operand, t typ) slot {
-	if op.minus || op.not {
+func (c *compiler) in64(op syntax.Operand, t arith.Type) slot {
+	if op.Minus || op.Not {
 		c.fail("a negated operand is not supported here")
 	}
-	switch op.kind {
-	case opName:
-		if s, ok := c.specialSlot(op.name, true); ok {
+	switch op.Kind {
+	case syntax.NameOperand:
+		if s, ok := c.specialSlot(op.Name, true); ok {
 			return s
 		}
-		sym, ok := c.scope.lookup(op.name)
+		sym, ok := c.scope.lookup(op.Name)
 		if ok && sym.kind == symReg64 {
 			return sym.slot
 		}
 		if a, ok := c.address(op); ok {
 			return a
 		}
-		c.fail("%s is not a 64-bit register", op.name)
-	case opInt:
-		return c.constant64(op.value)
-	case opFloat:
-		return c.constant64(floatBits(op, t))
+		c.fail("%s is not a 64-bit register", op.Name)
+	case syntax.IntOperand:
+		return c.k.constant64(op.Value)
+	case syntax.FloatOperand:
+		return c.k.constant64(syntax.FloatBits(op, t))
 	default:
 		c.fail("a register or a constant of 64 bits must stand here")
 	}
@@ -84,118 +87,89 @@ func (c *compiler) in64(op operand, t typ) slot {
 }
 
 // address returns a slot that holds the address of a variable in its own space.
-func (c *compiler) address(op operand) (slot, bool) {
-	sym, ok := c.scope.lookup(op.name)
+func (c *compiler) address(op syntax.Operand) (slot, bool) {
+	sym, ok := c.scope.lookup(op.Name)
 	if ok {
 		switch sym.kind {
 		case symShared, symLocal, symParam:
-			return c.constant64(uint64(int64(sym.offset) + op.offset)), true
+			return c.k.constant64(uint64(int64(sym.offset) + op.Offset)), true
 		}
 		return 0, false
 	}
-	v := c.module.variables[op.name]
+	v := c.module.variables[op.Name]
 	if v == nil {
 		return 0, false
 	}
-	if v.space != "shared" {
-		s := c.fresh64()
-		c.k.symbols = append(c.k.symbols, relocation{slot: s, symbol: op.name, offset: op.offset})
+	if v.Space != "shared" {
+		s := c.k.fresh64()
+		c.k.symbols = append(c.k.symbols, relocation{slot: s, symbol: op.Name, offset: op.Offset})
 		return s, true
 	}
-	if v.extern {
-		s := c.fresh64()
-		c.late[s] = op.offset
+	if v.Extern {
+		s := c.k.fresh64()
+		c.late[s] = op.Offset
 		return s, true
 	}
-	at, ok := c.shared[op.name]
+	at, ok := c.shared[op.Name]
 	if !ok {
 		at = c.placeShared(*v)
-		c.shared[op.name] = at
+		c.shared[op.Name] = at
 	}
-	return c.constant64(uint64(int64(at) + op.offset)), true
+	return c.k.constant64(uint64(int64(at) + op.Offset)), true
 }
 
-func (c *compiler) fresh32() slot { c.k.n32++; return slot(c.k.n32 - 1) }
-func (c *compiler) fresh64() slot { c.k.n64++; return slot(c.k.n64 - 1) }
-
-func (c *compiler) constant32(v uint32) slot {
-	if s, ok := c.k.const32[v]; ok {
-		return s
-	}
-	s := c.fresh32()
-	c.k.const32[v] = s
-	return s
-}
-
-func (c *compiler) constant64(v uint64) slot {
-	if s, ok := c.k.const64[v]; ok {
-		return s
-	}
-	s := c.fresh64()
-	c.k.const64[v] = s
-	return s
-}
-
-// A predicate is a source predicate with its negation.
-type predicate struct {
-	slot slot
-	flip uint32
-}
-
-func (p predicate) of(w *warp) uint32 { return w.p[p.slot] ^ p.flip }
-
-func (c *compiler) inPred(op operand) predicate {
+func (c *compiler) inPred(op syntax.Operand) predicate {
 	flip := uint32(0)
-	if op.not {
-		flip = allLanes
+	if op.Not {
+		flip = arith.AllLanes
 	}
-	switch op.kind {
-	case opInt:
-		if op.value == 0 {
+	switch op.Kind {
+	case syntax.IntOperand:
+		if op.Value == 0 {
 			flip = ^flip
 		}
 		return predicate{0, flip}
-	case opName:
-		if sym, ok := c.scope.lookup(op.name); ok && sym.kind == symPred {
+	case syntax.NameOperand:
+		if sym, ok := c.scope.lookup(op.Name); ok && sym.kind == symPred {
 			return predicate{sym.slot, flip}
 		}
 	}
-	c.fail("%s is not a predicate register", op.name)
+	c.fail("%s is not a predicate register", op.Name)
 	return predicate{}
 }
 
-func (c *compiler) outPred(op operand) slot {
-	if op.kind == opSink {
+func (c *compiler) outPred(op syntax.Operand) slot {
+	if op.Kind == syntax.SinkOperand {
 		c.k.npred++
 		return slot(c.k.npred - 1)
 	}
-	if sym, ok := c.scope.lookup(op.name); ok && sym.kind == symPred && op.kind == opName {
+	if sym, ok := c.scope.lookup(op.Name); ok && sym.kind == symPred && op.Kind == syntax.NameOperand {
 		return sym.slot
 	}
-	c.fail("%s is not a predicate register", op.name)
+	c.fail("%s is not a predicate register", op.Name)
 	return 0
 }
 
-func (c *compiler) out32(op operand) slot {
-	if op.kind == opSink {
-		return c.fresh32()
+func (c *compiler) out32(op syntax.Operand) slot {
+	if op.Kind == syntax.SinkOperand {
+		return c.k.fresh32()
 	}
-	if sym, ok := c.scope.lookup(op.name); ok && sym.kind == symReg32 && op.kind == opName {
-		c.used, c.written = append(c.used, sym.slot), append(c.written, sym.slot)
+	if sym, ok := c.scope.lookup(op.Name); ok && sym.kind == symReg32 && op.Kind == syntax.NameOperand {
+		c.touched.uses, c.touched.writes = append(c.touched.uses, sym.slot), append(c.touched.writes, sym.slot)
 		return sym.slot
 	}
-	c.fail("%s is not a 32-bit register", op.name)
+	c.fail("%s is not a 32-bit register", op.Name)
 	return 0
 }
 
-func (c *compiler) out64(op operand) slot {
-	if op.kind == opSink {
-		return c.fresh64()
+func (c *compiler) out64(op syntax.Operand) slot {
+	if op.Kind == syntax.SinkOperand {
+		return c.k.fresh64()
 	}
-	if sym, ok := c.scope.lookup(op.name); ok && sym.kind == symReg64 && op.kind == opName {
+	if sym, ok := c.scope.lookup(op.Name); ok && sym.kind == symReg64 && op.Kind == syntax.NameOperand {
 		return sym.slot
 	}
-	c.fail("%s is not a 64-bit register", op.name)
+	c.fail("%s is not a 64-bit register", op.Name)
 	return 0
 }
 
@@ -226,9 +200,9 @@ func (r ref) set(w *warp, lane int, v uint64) {
 
 // in returns a source of either file: a register of any width, or a constant
 // as wide as t.
-func (c *compiler) in(op operand, t typ) ref {
-	if op.kind == opName {
-		if sym, ok := c.scope.lookup(op.name); ok {
+func (c *compiler) in(op syntax.Operand, t arith.Type) ref {
+	if op.Kind == syntax.NameOperand {
+		if sym, ok := c.scope.lookup(op.Name); ok {
 			switch sym.kind {
 			case symReg64:
 				return ref{slot: c.in64(op, t), wide: true}
@@ -237,23 +211,23 @@ func (c *compiler) in(op operand, t typ) ref {
 			}
 		}
 	}
-	if t.bits*max(t.pack, 1) > 32 {
+	if t.Bits*max(t.Pack, 1) > 32 {
 		return ref{slot: c.in64(op, t), wide: true}
 	}
 	return ref{slot: c.in32(op, t)}
 }
 
 // out returns a destination of either file.
-func (c *compiler) out(op operand, t typ) ref {
-	sym, ok := c.scope.lookup(op.name)
-	if ok && op.kind == opName && sym.kind == symReg64 || op.kind == opSink && t.bits > 32 {
+func (c *compiler) out(op syntax.Operand, t arith.Type) ref {
+	sym, ok := c.scope.lookup(op.Name)
+	if ok && op.Kind == syntax.NameOperand && sym.kind == symReg64 || op.Kind == syntax.SinkOperand && t.Bits > 32 {
 		return ref{slot: c.out64(op), wide: true}
 	}
-	return ref{slot: c.out32(op), half: ok && sym.typ.bits*sym.typ.pack == 16}
+	return ref{slot: c.out32(op), half: ok && sym.typ.Bits*sym.typ.Pack == 16}
 }
 
 // operands checks the number of operands.
-func (c *compiler) operands(ops []operand, low, high int) bool {
+func (c *compiler) operands(ops []syntax.Operand, low, high int) bool {
 	if len(ops) < low || len(ops) > high {
 		c.fail("%d operands, where %d to %d are expected", len(ops), low, high)
 		return false
@@ -262,13 +236,10 @@ func (c *compiler) operands(ops []operand, low, high int) bool {
 }
 
 // typed takes the instruction's type, which must be there.
-func (c *compiler) typed(m *modifiers) typ {
-	t, ok := m.takeType()
+func (c *compiler) typed(m *syntax.Modifiers) arith.Type {
+	t, ok := m.TakeType()
 	if !ok {
-		c.fail("instruction %s without a type", m.name)
+		c.fail("instruction %s without a type", m.Name)
 	}
 	return t
 }
-
-func f32(bits uint32) float32  { return math.Float32frombits(bits) }
-func b32(value float32) uint32 { return math.Float32bits(value) }

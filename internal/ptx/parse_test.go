@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"parley/internal/ptx/syntax"
 )
 
 const header = ".version 8.3\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 p)\n{\n"
@@ -26,7 +28,7 @@ func TestUnknownTextIsNamed(t *testing.T) {
 		{"ret;\n", "has no end", 6},
 	} {
 		_, err := Parse(header + c.body)
-		var s *SyntaxError
+		var s *syntax.ParseError
 		if !errors.As(err, &s) || !strings.Contains(s.Reason, c.words) || s.Line != c.line {
 			t.Errorf("%q gave %v", c.body, err)
 		}

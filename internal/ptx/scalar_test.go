@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"parley/internal/ptx/arith"
 )
 
 const scalarKernel = `.version 8.3
@@ -178,7 +180,7 @@ var integerCases = []struct {
 		return flag(int32(a) > int32(b)) * math.MaxUint32
 	}},
 	{"slct.b32.s32 %r3, %r0, %r1, %r2;", 'r', func(a, b, c uint64) uint64 {
-		return uint64(uint32(pick(int32(c) >= 0, a, b)))
+		return uint64(uint32(arith.Pick(int32(c) >= 0, a, b)))
 	}},
 	{"cvt.s32.s8 %r3, %r0;", 'r', func(a, _, _ uint64) uint64 { return uint64(uint32(int8(a))) }},
 	{"cvt.sat.s8.s32 %r3, %r0;", 'r', func(a, _, _ uint64) uint64 {
@@ -275,24 +277,24 @@ var bigModes = map[string]big.RoundingMode{
 }
 
 // floatInputs are finite numbers with all kinds of exponents, close pairs included.
-func floatInputs(t typ) [][3]uint64 {
-	r := rand.New(rand.NewPCG(12, uint64(t.bits)))
+func floatInputs(t arith.Type) [][3]uint64 {
+	r := rand.New(rand.NewPCG(12, uint64(t.Bits)))
 	var in [][3]uint64
 	for range 900 {
 		var v [3]uint64
 		for i := range v {
-			v[i] = fromFloat(t, math.Ldexp(r.NormFloat64(), r.IntN(30)-15), roundNearest)
+			v[i] = arith.FromFloat(t, math.Ldexp(r.NormFloat64(), r.IntN(30)-15), arith.RoundNearest)
 			if r.IntN(4) == 0 {
-				v[i] = r.Uint64() & (1<<t.bits - 1)
+				v[i] = r.Uint64() & (1<<t.Bits - 1)
 			}
 		}
 		if r.IntN(3) == 0 { // almost cancels
-			p := toFloat(t, v[0]) * toFloat(t, v[1])
-			v[2] = fromFloat(t, -p, roundNearest) ^ uint64(r.IntN(3))
+			p := arith.ToFloat(t, v[0]) * arith.ToFloat(t, v[1])
+			v[2] = arith.FromFloat(t, -p, arith.RoundNearest) ^ uint64(r.IntN(3))
 		}
 		ok := true
 		for i := range v {
-			x := toFloat(t, v[i])
+			x := arith.ToFloat(t, v[i])
 			ok = ok && x == x && !math.IsInf(x, 0)
 		}
 		if ok {
@@ -314,7 +316,7 @@ func TestFloatArithmeticIsExact(t *testing.T) {
 		{"f16", "h", 'h', exactF16, "rn"},
 		{"bf16", "h", 'h', exactBF16, "rn"},
 	} {
-		kind := types[f.name]
+		kind := arith.Types[f.name]
 		in := floatInputs(kind)
 		for mode := range strings.FieldsSeq(f.modes) {
 			for op, want := range map[string]func(a, b, c *big.Float) *big.Float{
@@ -329,9 +331,11 @@ func TestFloatArithmeticIsExact(t *testing.T) {
 				}
 				got := evaluate(t, body+";", f.result, in)
 				for i, v := range in {
-					x := want(exact(toFloat(kind, v[0])), exact(toFloat(kind, v[1])), exact(toFloat(kind, v[2])))
-					if w := f.format.round(x, bigModes[mode]); toFloat(kind, got[i]) != w {
-						t.Errorf("%s of %#x, %#x, %#x is %v, not %v", body, v[0], v[1], v[2], toFloat(kind, got[i]), w)
+					number := func(i int) *big.Float { return exact(arith.ToFloat(kind, v[i])) }
+					x := want(number(0), number(1), number(2))
+					if w := f.format.round(x, bigModes[mode]); arith.ToFloat(kind, got[i]) != w {
+						t.Errorf("%s of %#x, %#x, %#x is %v, not %v", body, v[0], v[1], v[2],
+							arith.ToFloat(kind, got[i]), w)
 						break
 					}
 				}
@@ -341,24 +345,24 @@ func TestFloatArithmeticIsExact(t *testing.T) {
 }
 
 func TestConversionsAreExact(t *testing.T) {
-	wide := floatInputs(types["f32"])
+	wide := floatInputs(arith.Types["f32"])
 	for _, c := range []struct {
 		body   string
 		result byte
-		to     typ
+		to     arith.Type
 		format binaryFormat
 		modes  string
 	}{
-		{"cvt.%s.f16.f32 %%h3, %%f0;", 'h', types["f16"], exactF16, "rn rz"},
-		{"cvt.%s.bf16.f32 %%h3, %%f0;", 'h', types["bf16"], exactBF16, "rn rz"},
-		{"cvt.%s.tf32.f32 %%r3, %%f0;", 'r', types["f32"], binaryFormat{11, -126, 127}, "rna"},
+		{"cvt.%s.f16.f32 %%h3, %%f0;", 'h', arith.Types["f16"], exactF16, "rn rz"},
+		{"cvt.%s.bf16.f32 %%h3, %%f0;", 'h', arith.Types["bf16"], exactBF16, "rn rz"},
+		{"cvt.%s.tf32.f32 %%r3, %%f0;", 'r', arith.Types["f32"], binaryFormat{11, -126, 127}, "rna"},
 	} {
 		for mode := range strings.FieldsSeq(c.modes) {
 			got := evaluate(t, fmt.Sprintf(c.body, mode), c.result, wide)
 			for i, v := range wide {
-				x := toFloat(types["f32"], v[0])
-				if want := c.format.round(exact(x), bigModes[mode]); toFloat(c.to, got[i]) != want {
-					t.Errorf("%s of %v with %s is %v, not %v", c.body, x, mode, toFloat(c.to, got[i]), want)
+				x := arith.ToFloat(arith.Types["f32"], v[0])
+				if want := c.format.round(exact(x), bigModes[mode]); arith.ToFloat(c.to, got[i]) != want {
+					t.Errorf("%s of %v with %s is %v, not %v", c.body, x, mode, arith.ToFloat(c.to, got[i]), want)
 					break
 				}
 			}
@@ -369,7 +373,7 @@ func TestConversionsAreExact(t *testing.T) {
 		got := evaluate(t, "cvt."+name+".s32.f32 %r3, %f0;", 'r', wide)
 		bytes := evaluate(t, "cvt."+name+".u8.f32 %r3, %f0;", 'r', wide)
 		for i, v := range wide {
-			x := round(float64(f32(uint32(v[0]))))
+			x := round(float64(arith.F32(uint32(v[0]))))
 			if want := uint32(int32(min(max(x, math.MinInt32), math.MaxInt32))); uint32(got[i]) != want {
 				t.Errorf("%s of %v is %d", name, x, int32(got[i]))
 			}
@@ -386,8 +390,8 @@ func TestConversionsAreExact(t *testing.T) {
 		"cvt.rn.f32.u16 %f3, %h0;":  func(a uint64) float32 { return float32(uint16(a)) },
 	} {
 		for i, v := range evaluate(t, body, 'f', ints) {
-			if f32(uint32(v)) != want(ints[i][0]) {
-				t.Errorf("%s of %#x is %v, not %v", body, ints[i][0], f32(uint32(v)), want(ints[i][0]))
+			if arith.F32(uint32(v)) != want(ints[i][0]) {
+				t.Errorf("%s of %#x is %v, not %v", body, ints[i][0], arith.F32(uint32(v)), want(ints[i][0]))
 				break
 			}
 		}
@@ -463,7 +467,7 @@ func TestWarpInstructions(t *testing.T) {
 		want   func(lane int) uint64
 	}{
 		{"shfl.sync.up.b32 %r3|%p3, %r2, 3, 0, -1;", 'r', func(i int) uint64 {
-			return pick(i < 3, uint64(100-i), uint64(103-i))
+			return arith.Pick(i < 3, uint64(100-i), uint64(103-i))
 		}},
 		{"shfl.sync.up.b32 %r3|%p3, %r2, 3, 0, -1;", 'p', func(i int) uint64 { return flag(i >= 3) }},
 		{"shfl.sync.down.b32 %r3, %r2, 2, 0x181f, -1;", 'r', func(i int) uint64 {

@@ -2,29 +2,6 @@ package ptx
 
 import "fmt"
 
-// A shadow remembers, for every word of a block's shared memory, who wrote and
-// who read it last, whether it was written at all, and which asynchronous
-// operations are under way in it. A word that is accessed in parts is remembered
-// by the byte from then on.
-type shadow struct {
-	b       *block
-	warps   int
-	written []byte   // 1 for each byte that was written
-	writes  []stamp  // by word
-	reads   []stamp  // by word and warp
-	split   []bool   // words that are remembered by the byte
-	parts   []stamp  // writes by byte
-	readers []stamp  // reads by byte and warp
-	pending []uint16 // asynchronous writes under way, by word
-	busy    []uint16 // asynchronous reads under way, by word
-	flight  int      // their number
-}
-
-// A stamp is an access: the clock of its warp, the warp, the lane, and whether
-// it was asynchronous or strong. Clocks rise from block to block, so stamps of
-// former blocks need not be cleared.
-type stamp uint64
-
 const (
 	manyLanes   = 63
 	stampAsync  = 1 << 6

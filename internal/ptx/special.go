@@ -3,15 +3,9 @@ package ptx
 import (
 	"math/bits"
 	"time"
-)
 
-// A special is a slot that is filled when a warp starts.
-type special struct {
-	name string
-	slot slot
-	wide bool
-	fill func(w *warp, lane int) uint64
-}
+	"parley/internal/ptx/arith"
+)
 
 func constant(v uint64) func(*warp, int) uint64 { return func(*warp, int) uint64 { return v } }
 
@@ -25,12 +19,12 @@ var specials = map[string]func(w *warp, lane int) uint64{
 	"%smid":         func(w *warp, _ int) uint64 { return uint64(w.b.c.number % w.b.run.d.options.Multiprocs) },
 	"%nsmid":        func(w *warp, _ int) uint64 { return uint64(w.b.run.d.options.Multiprocs) },
 	"%gridid":       constant(1),
-	"WARP_SZ":       constant(warpSize),
+	"WARP_SZ":       constant(arith.WarpSize),
 	"%lanemask_eq":  func(_ *warp, lane int) uint64 { return 1 << lane },
 	"%lanemask_lt":  func(_ *warp, lane int) uint64 { return below(lane) },
 	"%lanemask_le":  func(_ *warp, lane int) uint64 { return below(lane) | 1<<lane },
-	"%lanemask_gt":  func(_ *warp, lane int) uint64 { return allLanes &^ (below(lane) | 1<<lane) },
-	"%lanemask_ge":  func(_ *warp, lane int) uint64 { return allLanes &^ below(lane) },
+	"%lanemask_gt":  func(_ *warp, lane int) uint64 { return arith.AllLanes &^ (below(lane) | 1<<lane) },
+	"%lanemask_ge":  func(_ *warp, lane int) uint64 { return arith.AllLanes &^ below(lane) },
 	"%tid.x":        func(w *warp, lane int) uint64 { return uint64(w.thread(lane)[0]) },
 	"%tid.y":        func(w *warp, lane int) uint64 { return uint64(w.thread(lane)[1]) },
 	"%tid.z":        func(w *warp, lane int) uint64 { return uint64(w.thread(lane)[2]) },
@@ -79,9 +73,9 @@ func (c *compiler) specialSlot(name string, wide bool) (slot, bool) {
 	}
 	s := special{name: name, wide: wide, fill: fill}
 	if wide {
-		s.slot = c.fresh64()
+		s.slot = c.k.fresh64()
 	} else {
-		s.slot = c.fresh32()
+		s.slot = c.k.fresh32()
 	}
 	c.k.specials = append(c.k.specials, s)
 	return s.slot, true
@@ -93,7 +87,7 @@ var moving = map[string]func(w *warp) uint64{
 	"%clock64":        func(w *warp) uint64 { return uint64(w.steps) },
 	"%clock_hi":       func(w *warp) uint64 { return uint64(w.steps) >> 32 },
 	"%globaltimer":    func(*warp) uint64 { return uint64(time.Now().UnixNano()) },
-	"%globaltimer_lo": func(*warp) uint64 { return uint64(time.Now().UnixNano()) & allLanes },
+	"%globaltimer_lo": func(*warp) uint64 { return uint64(time.Now().UnixNano()) & arith.AllLanes },
 	"%globaltimer_hi": func(*warp) uint64 { return uint64(time.Now().UnixNano()) >> 32 },
 }
 

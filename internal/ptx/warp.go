@@ -5,60 +5,6 @@ import (
 	"math/bits"
 )
 
-const (
-	warpSize = 32
-	allLanes = math.MaxUint32
-)
-
-type (
-	v32 = [warpSize]uint32
-	v64 = [warpSize]uint64
-)
-
-// A fragment is a set of lanes of a warp that are at one program counter.
-type fragment struct {
-	pc      int32
-	mask    uint32
-	blocked bool // at a .sync instruction whose other lanes have not come
-	arrived bool // at a barrier that has counted these lanes
-	token   uint64
-}
-
-// A warp is 32 threads that execute together.
-type warp struct {
-	b     *block
-	k     *Kernel
-	id    int    // in the block
-	index int    // in the cluster
-	lanes uint32 // that exist
-	live  uint32 // that have not ended
-	r     []v32
-	q     []v64
-	p     []uint32
-	frags []fragment
-	cur   int // the fragment that runs
-	pc    int32
-	local []byte
-
-	t, t2 v32
-	u     v64
-	ea    v64
-	last  *allocation
-
-	clock  uint64 // own component of the vector clock
-	seen   []uint64
-	proxy  []uint64 // what the asynchronous proxy may rely on
-	copies asyncCopies
-	tile   *tile
-	wg     matrixGroups
-	steps  int
-	turn   int
-	strong int // atomic and ordered accesses in this slice
-
-	conflict bool   // another lane of this warp has written here
-	cluster  uint64 // generation of the cluster's barrier when this warp arrived
-}
-
 // slice is how many instructions a warp runs before others get a turn.
 const slice = 1 << 14
 
@@ -137,7 +83,7 @@ func (w *warp) runFragment(budget int) (n int) {
 	pc, active := f.pc, f.mask
 	for n < budget && w.strong < spins {
 		in := &code[pc]
-		m := active & (w.p[in.guard] ^ in.flip)
+		m := active & in.guard.of(w)
 		w.pc = pc
 		if w.k.matrix && m != 0 {
 			w.track(in)

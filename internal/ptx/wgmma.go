@@ -4,15 +4,10 @@ import (
 	"math/bits"
 	"strconv"
 	"strings"
-)
 
-// matrixGroups are the wgmma operations of a warp that have not happened yet.
-type matrixGroups struct {
-	pending   bool
-	committed uint32
-	list      []*matrixOp
-	marks     []byte // by 32-bit register: what is known of it
-}
+	"parley/internal/ptx/arith"
+	"parley/internal/ptx/syntax"
+)
 
 // The marks of a register.
 const (
@@ -31,20 +26,10 @@ func newMatrixGroups(w *warp) matrixGroups {
 	return matrixGroups{marks: marks}
 }
 
-// A matrixOp is one wgmma.mma_async of a warp: 16 rows of its warpgroup's 64.
-type matrixOp struct {
-	form       *matrixForm
-	group      uint32
-	a, b       uint64 // descriptors
-	registers  [4]v32 // of A, when it is in registers
-	accumulate bool
-	line       int32
-}
-
 // A matrixForm is a decoded wgmma.mma_async.
 type matrixForm struct {
 	n, k           int
-	at, bt         typ
+	at, bt         arith.Type
 	integer        bool
 	d              []slot
 	a              []slot // registers, or none
@@ -55,9 +40,9 @@ type matrixForm struct {
 }
 
 // buildWgmma decodes wgmma.
-func buildWgmma(c *compiler, m *modifiers, ops []operand) inst {
-	if what := m.take("fence", "commit_group", "wait_group", "mma_async"); what != "mma_async" {
-		m.drop("sync", "aligned")
+func buildWgmma(c *compiler, m *syntax.Modifiers, ops []syntax.Operand) inst {
+	if what := m.Take("fence", "commit_group", "wait_group", "mma_async"); what != "mma_async" {
+		m.Drop("sync", "aligned")
 		return c.wgmmaGroup(what, ops)
 	}
 	c.k.matrix = true
@@ -69,7 +54,7 @@ func buildWgmma(c *compiler, m *modifiers, ops []operand) inst {
 	return inst{kind: kindConverge, matrix: true, step: func(w *warp, _ uint32) { f.issue(w) }}
 }
 
-func (c *compiler) wgmmaGroup(what string, ops []operand) inst {
+func (c *compiler) wgmmaGroup(what string, ops []syntax.Operand) inst {
 	in := inst{kind: kindConverge, matrix: true}
 	switch what {
 	case "fence":
@@ -84,7 +69,7 @@ func (c *compiler) wgmmaGroup(what string, ops []operand) inst {
 		if !c.operands(ops, 1, 1) {
 			return inst{}
 		}
-		keep := uint32(ops[0].value)
+		keep := uint32(ops[0].Value)
 		in.step = func(w *warp, _ uint32) { w.finishMatrices(keep) }
 	default:
 		c.fail("unknown form of wgmma")
@@ -93,54 +78,54 @@ func (c *compiler) wgmmaGroup(what string, ops []operand) inst {
 }
 
 // wgmmaForm reads shape and types.
-func (c *compiler) wgmmaForm(m *modifiers) *matrixForm {
-	if !m.has("sync") || !m.has("aligned") || len(m.parts) < 4 {
+func (c *compiler) wgmmaForm(m *syntax.Modifiers) *matrixForm {
+	if !m.Has("sync") || !m.Has("aligned") || len(m.Parts) < 4 {
 		c.fail("wgmma without .sync.aligned")
 		return nil
 	}
 	f := &matrixForm{signA: 1, signB: 1}
-	rest, ok := strings.CutPrefix(m.parts[0], "m64n")
+	rest, ok := strings.CutPrefix(m.Parts[0], "m64n")
 	n, k, found := strings.Cut(rest, "k")
 	f.n, _ = strconv.Atoi(n)
 	f.k, _ = strconv.Atoi(k)
-	m.parts = m.parts[1:]
+	m.Parts = m.Parts[1:]
 	d := c.typed(m)
 	f.at, f.bt = c.typed(m), c.typed(m)
-	m.drop("satfinite")
-	f.integer = d == types["s32"]
-	if !ok || !found || f.n < 8 || f.n > 256 || f.n%8 != 0 || f.at.bits == 0 || f.k*f.at.bits != 256 {
+	m.Drop("satfinite")
+	f.integer = d == arith.Types["s32"]
+	if !ok || !found || f.n < 8 || f.n > 256 || f.n%8 != 0 || f.at.Bits == 0 || f.k*f.at.Bits != 256 {
 		c.fail("unknown shape of wgmma")
-	} else if !f.integer && d != types["f32"] || f.at.bits != f.bt.bits {
+	} else if !f.integer && d != arith.Types["f32"] || f.at.Bits != f.bt.Bits {
 		c.fail("unknown types of wgmma")
 	}
 	return f
 }
 
-func (c *compiler) wgmmaOperands(f *matrixForm, ops []operand) {
+func (c *compiler) wgmmaOperands(f *matrixForm, ops []syntax.Operand) {
 	if !c.operands(ops, 4, 8) {
 		return
 	}
 	f.d = c.outs32(ops[0], f.n/2)
 	f.aDesc = -1
-	if ops[1].kind == opVector {
+	if ops[1].Kind == syntax.VectorOperand {
 		f.a = c.ins32(ops[1], 4)
 	} else {
-		f.aDesc = c.in64(ops[1], types["b64"])
+		f.aDesc = c.in64(ops[1], arith.Types["b64"])
 	}
-	f.bDesc = c.in64(ops[2], types["b64"])
+	f.bDesc = c.in64(ops[2], arith.Types["b64"])
 	f.scale = c.inPred(ops[3])
 	signs := ops[4:]
 	if len(signs) >= 2 {
-		f.signA, f.signB = float32(int64(signs[0].value)), float32(int64(signs[1].value))
+		f.signA, f.signB = float32(int64(signs[0].Value)), float32(int64(signs[1].Value))
 		signs = signs[2:]
 	}
 	if len(signs) > 0 && f.a == nil {
-		f.transA, signs = signs[0].value != 0, signs[1:]
+		f.transA, signs = signs[0].Value != 0, signs[1:]
 	}
 	if len(signs) > 0 {
-		f.transB = signs[0].value != 0
+		f.transB = signs[0].Value != 0
 	}
-	if (f.transA || f.transB) && f.at.bits != 16 {
+	if (f.transA || f.transB) && f.at.Bits != 16 {
 		c.fail("only 16-bit types can be transposed")
 	}
 }
@@ -149,7 +134,7 @@ func (c *compiler) wgmmaOperands(f *matrixForm, ops []operand) {
 func (f *matrixForm) issue(w *warp) {
 	op := &matrixOp{form: f, group: w.wg.committed, accumulate: f.scale.of(w)&1 != 0, line: w.pc}
 	op.b = w.q[f.bDesc][0]
-	for lane := range warpSize {
+	for lane := range arith.WarpSize {
 		if f.aDesc >= 0 && w.q[f.aDesc][lane] != w.q[f.aDesc][0] || w.q[f.bDesc][lane] != op.b {
 			w.fault(lane, "the matrix descriptor is not the same in all lanes")
 		}
@@ -299,29 +284,29 @@ func (op *matrixOp) compute(w *warp) {
 		}
 	}
 	if f.integer {
-		spreadA(w, f, t.ia[:], signedByte)
+		spreadA(w, f, t.ia[:], arith.SignedByte)
 		f.gather(w, op, func(at []byte, out int, isA bool) {
 			to, e := t.ib[out:], f.bt
 			if isA {
 				to, e = t.ia[out:], f.at
 			}
 			for i, v := range at[:16] {
-				to[i] = signedByte(uint32(v), e)
+				to[i] = arith.SignedByte(uint32(v), e)
 			}
 		}, nil)
 		f.products32(w, op, t)
 		return
 	}
-	va, vb := elementValue(f.at), elementValue(f.bt)
+	va, vb := arith.ElementValue(f.at), arith.ElementValue(f.bt)
 	spreadA(w, f, t.a[:], va)
-	size := f.at.bits / 8
+	size := f.at.Bits / 8
 	f.gather(w, op, func(at []byte, out int, isA bool) {
 		to, value := t.b[out:], vb
 		if isA {
 			to, value = t.a[out:], va
 		}
 		for i := range 16 / size {
-			to[i] = value(uint32(widen(at[i*size:], size, false, false)), f.at)
+			to[i] = value(uint32(arith.Load(at[i*size:], size, false, false)), f.at)
 		}
 	}, func(at []byte, row, k int, isA bool) {
 		to, value := t.b[:], vb
@@ -335,7 +320,7 @@ func (op *matrixOp) compute(w *warp) {
 	f.products(w, op, t)
 }
 
-func spreadA[T float32 | int32](w *warp, f *matrixForm, out []T, value func(uint32, typ) T) {
+func spreadA[T float32 | int32](w *warp, f *matrixForm, out []T, value func(uint32, arith.Type) T) {
 	if f.a != nil {
 		spread(w, f.a, f.k, f.at, 2, out, value)
 	}
@@ -368,14 +353,14 @@ func (f *matrixForm) products(w *warp, op *matrixOp, t *tile) {
 	depth := f.k
 	for block := range f.n / 8 {
 		d := f.d[4*block:][:4]
-		for lane := range warpSize {
+		for lane := range arith.WarpSize {
 			g, q := lane/4, lane%4
 			x0, x1 := t.a[g*depth:][:depth], t.a[(g+8)*depth:][:depth]
 			y0, y1 := t.b[(8*block+2*q)*depth:][:depth], t.b[(8*block+2*q+1)*depth:][:depth]
 			var s0, s1, s2, s3 float32
 			if op.accumulate {
-				s0, s1 = f32(w.r[d[0]][lane]), f32(w.r[d[1]][lane])
-				s2, s3 = f32(w.r[d[2]][lane]), f32(w.r[d[3]][lane])
+				s0, s1 = arith.F32(w.r[d[0]][lane]), arith.F32(w.r[d[1]][lane])
+				s2, s3 = arith.F32(w.r[d[2]][lane]), arith.F32(w.r[d[3]][lane])
 			}
 			for k, u := range x0 {
 				s0 += u * y0[k]
@@ -383,15 +368,15 @@ func (f *matrixForm) products(w *warp, op *matrixOp, t *tile) {
 				s2 += x1[k] * y0[k]
 				s3 += x1[k] * y1[k]
 			}
-			w.r[d[0]][lane], w.r[d[1]][lane] = b32(s0), b32(s1)
-			w.r[d[2]][lane], w.r[d[3]][lane] = b32(s2), b32(s3)
+			w.r[d[0]][lane], w.r[d[1]][lane] = arith.B32(s0), arith.B32(s1)
+			w.r[d[2]][lane], w.r[d[3]][lane] = arith.B32(s2), arith.B32(s3)
 		}
 	}
 }
 
 func (f *matrixForm) products32(w *warp, op *matrixOp, t *tile) {
 	for i, s := range f.d {
-		for lane := range warpSize {
+		for lane := range arith.WarpSize {
 			row, col := lane/4+i%4/2*8, i/4*8+lane%4*2+i%2
 			x, y := t.ia[row*f.k:][:f.k], t.ib[col*f.k:][:f.k]
 			sum := int32(0)

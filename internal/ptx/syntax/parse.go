@@ -1,15 +1,17 @@
-package ptx
+package syntax
 
 import (
 	"math"
 	"slices"
 	"strconv"
 	"strings"
+
+	"parley/internal/ptx/arith"
 )
 
-// bytesMax bounds the size of one variable, so that a damaged file cannot make
+// BytesMax bounds the size of one variable, so that a damaged file cannot make
 // Parse take all memory.
-const bytesMax = 1 << 26
+const BytesMax = 1 << 26
 
 // nestingMax bounds lists inside lists, so that a damaged file cannot exhaust the stack.
 const nestingMax = 64
@@ -19,12 +21,10 @@ const registersMax = 1 << 14
 
 // A parser turns tokens into functions and variables.
 type parser struct {
-	tokens    []token
-	at        int
-	depth     int
-	functions map[string]*function
-	order     []*function
-	variables []variable
+	tokens []token
+	at     int
+	depth  int
+	file   File
 }
 
 func (p *parser) peek() string {
@@ -57,7 +57,7 @@ func (p *parser) accept(text string) bool {
 
 func (p *parser) expect(text string) error {
 	if !p.accept(text) {
-		return failAt(p.line(), "%q stands where %q must", p.peek(), text)
+		return Errorf(p.line(), "%q stands where %q must", p.peek(), text)
 	}
 	return nil
 }
@@ -68,6 +68,26 @@ func (p *parser) done() bool { return p.at >= len(p.tokens) }
 func (p *parser) skipStatement() {
 	for !p.done() && p.next() != ";" {
 	}
+}
+
+// A File is what a PTX file declares.
+type File struct {
+	Functions map[string]*Function
+	Order     []*Function // in the order of the file
+	Variables []Variable
+}
+
+// Parse reads a PTX file. An error names the line.
+func Parse(source string) (*File, error) {
+	tokens, err := lex(source)
+	if err != nil {
+		return nil, err
+	}
+	p := &parser{tokens: tokens, file: File{Functions: map[string]*Function{}}}
+	if err := p.module(); err != nil {
+		return nil, err
+	}
+	return &p.file, nil
 }
 
 // module parses a whole file.
@@ -121,25 +141,25 @@ func (p *parser) declaration() error {
 		if err != nil {
 			return err
 		}
-		v.extern = extern
-		p.variables = append(p.variables, v)
+		v.Extern = extern
+		p.file.Variables = append(p.file.Variables, v)
 		return nil
 	default:
-		return failAt(p.line(), "unknown directive %q", word)
+		return Errorf(p.line(), "unknown directive %q", word)
 	}
 }
 
 func (p *parser) function() error {
-	f := &function{line: p.line(), entry: p.next() == ".entry"}
+	f := &Function{Line: p.line(), Entry: p.next() == ".entry"}
 	var err error
 	if p.peek() == "(" {
-		if f.results, err = p.parameters(); err != nil {
+		if f.Results, err = p.parameters(); err != nil {
 			return err
 		}
 	}
-	f.name = p.next()
+	f.Name = p.next()
 	if p.peek() == "(" {
-		if f.params, err = p.parameters(); err != nil {
+		if f.Params, err = p.parameters(); err != nil {
 			return err
 		}
 	}
@@ -147,20 +167,20 @@ func (p *parser) function() error {
 		return err
 	}
 	if !p.accept(";") {
-		f.defined = true
+		f.Defined = true
 		if err := p.body(f); err != nil {
 			return err
 		}
 	}
-	if old := p.functions[f.name]; old == nil || !old.defined {
-		p.functions[f.name] = f
-		p.order = append(p.order, f)
+	if old := p.file.Functions[f.Name]; old == nil || !old.Defined {
+		p.file.Functions[f.Name] = f
+		p.file.Order = append(p.file.Order, f)
 	}
 	return nil
 }
 
 // performance parses the directives between a function's head and its body.
-func (p *parser) performance(f *function) error {
+func (p *parser) performance(f *Function) error {
 	for strings.HasPrefix(p.peek(), ".") {
 		switch word := p.next(); word {
 		case ".noreturn", ".explicitcluster":
@@ -179,21 +199,21 @@ func (p *parser) performance(f *function) error {
 			}
 			switch word {
 			case ".maxntid":
-				f.maxntid = dim
+				f.MaxThreads = dim
 			case ".reqntid":
-				f.reqntid = dim
+				f.ReqThreads = dim
 			}
 		case ".pragma":
 			p.skipStatement()
 		default:
-			return failAt(p.line(), "unknown directive %q", word)
+			return Errorf(p.line(), "unknown directive %q", word)
 		}
 	}
 	return nil
 }
 
-func (p *parser) parameters() ([]variable, error) {
-	var out []variable
+func (p *parser) parameters() ([]Variable, error) {
+	var out []Variable
 	p.next()
 	for !p.accept(")") {
 		v, err := p.variableHead()
@@ -202,58 +222,58 @@ func (p *parser) parameters() ([]variable, error) {
 		}
 		out = append(out, v)
 		if !p.accept(",") && p.peek() != ")" {
-			return nil, failAt(p.line(), "%q in a list of parameters", p.peek())
+			return nil, Errorf(p.line(), "%q in a list of parameters", p.peek())
 		}
 	}
 	return out, nil
 }
 
 // variableHead parses space, alignment, type, name and dimensions.
-func (p *parser) variableHead() (v variable, err error) {
-	v = variable{line: p.line(), space: strings.TrimPrefix(p.next(), "."), align: 0}
+func (p *parser) variableHead() (v Variable, err error) {
+	v = Variable{line: p.line(), Space: strings.TrimPrefix(p.next(), "."), Align: 0}
 	for {
 		word := p.next()
-		t, isType := types[strings.TrimPrefix(word, ".")]
+		t, isType := arith.Types[strings.TrimPrefix(word, ".")]
 		switch {
 		case word == ".align":
 			n, err := p.integer()
 			if err != nil || n <= 0 || n > 1<<16 || n&(n-1) != 0 {
-				return v, failAt(v.line, "an alignment must be a power of two")
+				return v, Errorf(v.line, "an alignment must be a power of two")
 			}
-			v.align = int(n)
+			v.Align = int(n)
 		case word == ".ptr" || word == ".global" || word == ".shared" || word == ".const" || word == ".local":
 		case isType:
-			v.typ = t
+			v.Type = t
 		case strings.HasPrefix(word, ".") || word == "":
-			return v, failAt(v.line, "unknown type %q", word)
+			return v, Errorf(v.line, "unknown type %q", word)
 		default:
-			v.name = word
+			v.Name = word
 			return v, p.dimensions(&v)
 		}
 	}
 }
 
-func (p *parser) dimensions(v *variable) error {
-	if v.typ.bits < 8 {
-		return failAt(v.line, "variable %s has no type with a size", v.name)
+func (p *parser) dimensions(v *Variable) error {
+	if v.Type.Bits < 8 {
+		return Errorf(v.line, "variable %s has no type with a size", v.Name)
 	}
-	v.size = v.typ.size()
-	if v.align == 0 {
-		v.align = v.size
+	v.Size = v.Type.Size()
+	if v.Align == 0 {
+		v.Align = v.Size
 	}
 	for p.accept("[") {
 		if p.accept("]") {
-			v.size = 0
+			v.Size = 0
 			continue
 		}
 		n, err := p.integer()
 		if err != nil {
 			return err
 		}
-		if n < 0 || n*int64(max(v.size, 1)) > bytesMax {
-			return failAt(v.line, "variable %s is larger than %d bytes", v.name, bytesMax)
+		if n < 0 || n*int64(max(v.Size, 1)) > BytesMax {
+			return Errorf(v.line, "variable %s is larger than %d bytes", v.Name, BytesMax)
 		}
-		v.size *= int(n)
+		v.Size *= int(n)
 		if err := p.expect("]"); err != nil {
 			return err
 		}
@@ -262,7 +282,7 @@ func (p *parser) dimensions(v *variable) error {
 }
 
 // variable parses a declaration with its initialiser.
-func (p *parser) variable() (variable, error) {
+func (p *parser) variable() (Variable, error) {
 	v, err := p.variableHead()
 	if err != nil {
 		return v, err
@@ -272,13 +292,13 @@ func (p *parser) variable() (variable, error) {
 			return v, err
 		}
 	}
-	if len(v.init) > v.size {
-		return v, failAt(v.line, "the initialiser of %s has %d bytes, the variable %d", v.name, len(v.init), v.size)
+	if len(v.Initial) > v.Size {
+		return v, Errorf(v.line, "the initialiser of %s has %d bytes, the variable %d", v.Name, len(v.Initial), v.Size)
 	}
 	return v, p.expect(";")
 }
 
-func (p *parser) initialiser(v *variable) error {
+func (p *parser) initialiser(v *Variable) error {
 	depth := 0
 	for {
 		switch {
@@ -301,19 +321,19 @@ func (p *parser) initialiser(v *variable) error {
 }
 
 // element appends one value of an initialiser: a number or the address of a symbol.
-func (p *parser) element(v *variable) error {
-	width := v.typ.size()
+func (p *parser) element(v *Variable) error {
+	width := v.Type.Size()
 	op, err := p.operand()
 	if err != nil {
 		return err
 	}
-	bits := op.value
-	switch op.kind {
-	case opInt:
-	case opFloat:
-		bits = floatBits(op, v.typ)
-	case opName:
-		name := op.name
+	bits := op.Value
+	switch op.Kind {
+	case IntOperand:
+	case FloatOperand:
+		bits = FloatBits(op, v.Type)
+	case NameOperand:
+		name := op.Name
 		if name == "generic" && p.peek() == "(" {
 			p.next()
 			name = p.next()
@@ -321,35 +341,35 @@ func (p *parser) element(v *variable) error {
 				return err
 			}
 		}
-		v.refs = append(v.refs, reference{at: len(v.init), symbol: name, add: op.offset})
+		v.Refs = append(v.Refs, Reference{At: len(v.Initial), Symbol: name, Add: op.Offset})
 	default:
-		return failAt(v.line, "the initialiser of %s is not a list of numbers", v.name)
+		return Errorf(v.line, "the initialiser of %s is not a list of numbers", v.Name)
 	}
 	for i := range width {
-		v.init = append(v.init, byte(bits>>(8*min(i, 7))))
+		v.Initial = append(v.Initial, byte(bits>>(8*min(i, 7))))
 	}
-	if len(v.init) > bytesMax {
-		return failAt(v.line, "the initialiser of %s has more than %d bytes", v.name, bytesMax)
+	if len(v.Initial) > BytesMax {
+		return Errorf(v.line, "the initialiser of %s has more than %d bytes", v.Name, BytesMax)
 	}
 	return nil
 }
 
-// floatBits returns the literal's bits in t.
-func floatBits(op operand, t typ) uint64 {
-	value := float64(math.Float32frombits(uint32(op.value)))
-	if op.wide {
-		value = math.Float64frombits(op.value)
+// FloatBits returns the literal's bits in t.
+func FloatBits(op Operand, t arith.Type) uint64 {
+	value := float64(math.Float32frombits(uint32(op.Value)))
+	if op.Wide {
+		value = math.Float64frombits(op.Value)
 	}
 	switch {
-	case t.bits == 64:
+	case t.Bits == 64:
 		return math.Float64bits(value)
-	case t.class == 'f' && t.bits == 16:
-		return uint64(f16From(value, roundNearest))
-	case t.class == 'h':
-		return uint64(bf16From(value, roundNearest))
+	case t.Class == 'f' && t.Bits == 16:
+		return uint64(arith.F16From(value, arith.RoundNearest))
+	case t.Class == 'h':
+		return uint64(arith.BF16From(value, arith.RoundNearest))
 	}
-	if !op.wide {
-		return op.value
+	if !op.Wide {
+		return op.Value
 	}
 	return uint64(math.Float32bits(float32(value)))
 }
@@ -359,7 +379,7 @@ func (p *parser) integer() (int64, error) {
 	line := p.line()
 	n, err := strconv.ParseUint(strings.TrimSuffix(p.next(), "U"), 0, 64)
 	if err != nil {
-		return 0, failAt(line, "a number must stand here")
+		return 0, Errorf(line, "a number must stand here")
 	}
 	if minus {
 		return -int64(n), nil

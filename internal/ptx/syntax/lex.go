@@ -1,4 +1,4 @@
-package ptx
+package syntax
 
 import (
 	"fmt"
@@ -11,17 +11,18 @@ type token struct {
 	line int
 }
 
-// A SyntaxError says where Parse stopped and why.
-type SyntaxError struct {
+// A ParseError says where Parse stopped and why.
+type ParseError struct {
 	Line   int
 	Reason string
 }
 
 // Error returns the line and the reason.
-func (e *SyntaxError) Error() string { return fmt.Sprintf("ptx: line %d: %s", e.Line, e.Reason) }
+func (e *ParseError) Error() string { return fmt.Sprintf("ptx: line %d: %s", e.Line, e.Reason) }
 
-func failAt(line int, format string, args ...any) error {
-	return &SyntaxError{Line: line, Reason: fmt.Sprintf(format, args...)}
+// Errorf returns an error at a line.
+func Errorf(line int, format string, args ...any) error {
+	return &ParseError{Line: line, Reason: fmt.Sprintf(format, args...)}
 }
 
 func wordByte(c byte) bool {
@@ -50,7 +51,7 @@ func lex(source string) ([]token, error) {
 		case c == '"':
 			n := strings.IndexByte(source[i+1:], '"')
 			if n < 0 {
-				return nil, failAt(line, "a string without its end")
+				return nil, Errorf(line, "a string without its end")
 			}
 			tokens = append(tokens, token{source[i : i+n+2], line})
 			line += strings.Count(source[i:i+n+2], "\n")

@@ -1,4 +1,4 @@
-package ptx
+package arith
 
 import "math"
 
@@ -6,7 +6,7 @@ import "math"
 type rounding byte
 
 const (
-	roundNearest rounding = iota // ties to even
+	RoundNearest rounding = iota // ties to even
 	roundZero
 	roundDown
 	roundUp
@@ -14,8 +14,8 @@ const (
 )
 
 var roundings = map[string]rounding{
-	"": roundNearest, "rn": roundNearest, "rz": roundZero, "rm": roundDown, "rp": roundUp, "rna": roundAway,
-	"rni": roundNearest, "rzi": roundZero, "rmi": roundDown, "rpi": roundUp,
+	"": RoundNearest, "rn": RoundNearest, "rz": roundZero, "rm": roundDown, "rp": roundUp, "rna": roundAway,
+	"rni": RoundNearest, "rzi": roundZero, "rmi": roundDown, "rpi": roundUp,
 }
 
 // A format is a small binary floating-point format.
@@ -27,18 +27,19 @@ type format struct {
 	sign     uint32
 }
 
+// The formats.
 var (
 	formatF16  = format{10, 15, 0x7c00, 0x7fff, 0x8000}
 	formatBF16 = format{7, 127, 0x7f80, 0x7fff, 0x8000}
 	formatF32  = format{23, 127, 0x7f800000, 0x7fffffff, 1 << 31}
 	formatTF32 = format{10, 127, 0x7f800000 >> 13, 0x7fffffff >> 13, 1 << 18}
-	formatE4M3 = format{3, 7, 0x7f, 0x7f, 0x80}
+	FormatE4M3 = format{3, 7, 0x7f, 0x7f, 0x80}
 	formatE5M2 = format{2, 15, 0x7c, 0x7f, 0x80}
 )
 
-// from rounds x to the format. With finite set, what is too large becomes the
+// From rounds x to the format. With finite set, what is too large becomes the
 // largest finite value.
-func (f format) from(x float64, mode rounding, finite bool) uint32 {
+func (f format) From(x float64, mode rounding, finite bool) uint32 {
 	bits := math.Float64bits(x)
 	sign := uint32(0)
 	if bits>>63 != 0 {
@@ -48,7 +49,7 @@ func (f format) from(x float64, mode rounding, finite bool) uint32 {
 	case x != x:
 		return f.nan
 	case math.IsInf(x, 0):
-		return sign | f.overflow(roundNearest, false, finite)
+		return sign | f.overflow(RoundNearest, false, finite)
 	}
 	exponent := int(bits>>52&0x7ff) - 1023
 	mantissa := bits&(1<<52-1) | 1<<52
@@ -82,7 +83,7 @@ func roundShift(mantissa uint64, shift int, mode rounding, negative bool) uint64
 	q, rest, half := mantissa>>shift, mantissa&(1<<shift-1), uint64(1)<<shift>>1
 	up := false
 	switch mode {
-	case roundNearest:
+	case RoundNearest:
 		up = rest > half || rest == half && q&1 != 0 && rest != 0
 	case roundAway:
 		up = rest >= half && rest != 0
@@ -104,8 +105,8 @@ func (f format) overflow(mode rounding, negative, finite bool) uint32 {
 	return f.infinity
 }
 
-// to returns the value of a pattern.
-func (f format) to(bits uint32) float64 {
+// To returns the value of a pattern.
+func (f format) To(bits uint32) float64 {
 	magnitude := bits &^ f.sign
 	sign := 1.0
 	if bits&f.sign != 0 {
@@ -124,32 +125,38 @@ func (f format) to(bits uint32) float64 {
 	return sign * math.Ldexp(float64(fraction|1<<f.fraction), exponent-f.bias-f.fraction)
 }
 
-func f16From(x float64, mode rounding) uint32  { return formatF16.from(x, mode, false) }
-func bf16From(x float64, mode rounding) uint32 { return formatBF16.from(x, mode, false) }
+// F16From rounds x to half precision.
+func F16From(x float64, mode rounding) uint32 { return formatF16.From(x, mode, false) }
+
+// BF16From rounds x to bfloat16.
+func BF16From(x float64, mode rounding) uint32 { return formatBF16.From(x, mode, false) }
 
 // f16Values holds the float32 of every float16.
 var f16Values = func() (table [1 << 16]float32) {
 	for i := range table {
-		table[i] = float32(formatF16.to(uint32(i)))
+		table[i] = float32(formatF16.To(uint32(i)))
 	}
 	return table
 }()
 
-// e4m3Values and e5m2Values hold the float32 of every eight-bit float.
+// E4M3Values and e5m2Values hold the float32 of every eight-bit float.
 var (
-	e4m3Values = smallValues(formatE4M3)
-	e5m2Values = smallValues(formatE5M2)
+	E4M3Values = smallValues(FormatE4M3)
+	E5M2Values = smallValues(formatE5M2)
 )
 
 func smallValues(f format) (table [256]float32) {
 	for i := range table {
-		table[i] = float32(f.to(uint32(i)))
+		table[i] = float32(f.To(uint32(i)))
 	}
 	return table
 }
 
-func f16To(bits uint32) float32  { return f16Values[bits&0xffff] }
-func bf16To(bits uint32) float32 { return math.Float32frombits(bits << 16) }
+// F16To returns the number of a half-precision pattern.
+func F16To(bits uint32) float32 { return f16Values[bits&0xffff] }
+
+// BF16To returns the number of a bfloat16 pattern.
+func BF16To(bits uint32) float32 { return math.Float32frombits(bits << 16) }
 
 // bf16Near rounds a float32 to bfloat16, ties to even.
 func bf16Near(x uint32) uint32 {
@@ -159,9 +166,9 @@ func bf16Near(x uint32) uint32 {
 	return (x + 0x7fff + x>>16&1) >> 16
 }
 
-// oddSum returns a + b rounded to odd, so that a second rounding to a format
+// OddSum returns a + b rounded to odd, so that a second rounding to a format
 // with at least two bits less gives what one rounding would.
-func oddSum(a, b float64) float64 {
+func OddSum(a, b float64) float64 {
 	s := a + b
 	if math.IsInf(s, 0) || s != s {
 		return s
@@ -185,39 +192,39 @@ func fma32(a, b, c float32) float32 {
 	if bits&0x1fffffff != 0x10000000 && bits&(0x7ff<<52) > 898<<52 {
 		return float32(s)
 	}
-	return float32(oddSum(p, float64(c)))
+	return float32(OddSum(p, float64(c)))
 }
 
-// toFloat returns the value of a pattern of a floating-point type.
-func toFloat(t typ, bits uint64) float64 {
+// ToFloat returns the value of a pattern of a floating-point type.
+func ToFloat(t Type, bits uint64) float64 {
 	switch {
-	case t.class == 'h':
-		return float64(bf16To(uint32(bits)))
-	case t.class == 'e':
-		return float64(e4m3Values[bits&0xff])
-	case t.class == 'E':
-		return float64(e5m2Values[bits&0xff])
-	case t.bits == 16:
-		return float64(f16To(uint32(bits)))
-	case t.bits == 32:
+	case t.Class == 'h':
+		return float64(BF16To(uint32(bits)))
+	case t.Class == 'e':
+		return float64(E4M3Values[bits&0xff])
+	case t.Class == 'E':
+		return float64(E5M2Values[bits&0xff])
+	case t.Bits == 16:
+		return float64(F16To(uint32(bits)))
+	case t.Bits == 32:
 		return float64(math.Float32frombits(uint32(bits)))
 	}
 	return math.Float64frombits(bits)
 }
 
-// fromFloat rounds x to a floating-point type.
-func fromFloat(t typ, x float64, mode rounding) uint64 {
+// FromFloat rounds x to a floating-point type.
+func FromFloat(t Type, x float64, mode rounding) uint64 {
 	switch {
-	case t.class == 'h':
-		return uint64(bf16From(x, mode))
-	case t.class == 't':
-		return uint64(formatTF32.from(x, mode, false)) << 13
-	case t.bits == 16:
-		return uint64(f16From(x, mode))
-	case t.bits == 32 && mode == roundNearest:
+	case t.Class == 'h':
+		return uint64(BF16From(x, mode))
+	case t.Class == 't':
+		return uint64(formatTF32.From(x, mode, false)) << 13
+	case t.Bits == 16:
+		return uint64(F16From(x, mode))
+	case t.Bits == 32 && mode == RoundNearest:
 		return uint64(math.Float32bits(float32(x)))
-	case t.bits == 32:
-		return uint64(formatF32.from(x, mode, false))
+	case t.Bits == 32:
+		return uint64(formatF32.From(x, mode, false))
 	}
 	return math.Float64bits(x)
 }
