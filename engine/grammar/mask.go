@@ -75,17 +75,6 @@ func (m *Mask) pick(d, scores []float32, w uint64) {
 	}
 }
 
-// A partial is what a place decides by itself, without what its stack
-// returns to: the tokens it takes, and the twigs at which it could return with
-// more of the token to come.
-type partial struct {
-	words []uint64
-	exits []int32
-}
-
-// include adds a token.
-func (p *partial) include(t parley.Token) { p.words[t>>6] |= 1 << (uint(t) & 63) }
-
 // A walker follows a program down the trie.
 type walker struct {
 	runner
@@ -267,4 +256,17 @@ func (w *walker) partial(at parserState, s segment) *partial {
 	w.drop(places, frames)
 	w.room = room
 	return out
+}
+
+// follow takes text from the places from top on, and reports whether what it
+// leads to can be completed.
+func (w *walker) follow(top int, text []byte) (int, bool) {
+	for _, b := range text {
+		to := len(w.places)
+		if !w.step(top, to, b) {
+			return 0, false
+		}
+		top = to
+	}
+	return top, w.complete || w.hopeful(top)
 }

@@ -3,11 +3,8 @@ package grammar
 import (
 	"encoding/binary"
 	"math"
-	"parley/engine/automaton"
-	"slices"
-	"strconv"
 
-	"parley"
+	"parley/engine/automaton"
 )
 
 // programsMax bounds how many programs a masker knows at once.
@@ -54,17 +51,6 @@ func NewMasker(v *Vocabulary, cacheBytes int) *Masker {
 
 // Stats returns the counts so far.
 func (m *Masker) Stats() Stats { return m.stats }
-
-// Start returns a matcher at the beginning of a program. Programs of equal
-// grammars share what is remembered.
-func (m *Masker) Start(p *Program) *Matcher {
-	l := m.link(p)
-	m.ready(l)
-	m.begin(p.start)
-	t := &Matcher{masker: m, program: l, far: p.far}
-	t.save(0)
-	return t
-}
 
 func (m *Masker) link(p *Program) *vocabularyProgram {
 	if l, ok := m.programs.get(p.key[:]); ok {
@@ -213,78 +199,4 @@ func (m *Masker) inText(at parserState, s segment) (left int, ok bool) {
 func closesText(p *Program, n *node) bool {
 	return len(n.edges) == 1 && n.edges[0].Lo == '"' && n.edges[0].Hi == '"' && p.nodes[n.edges[0].To].pure &&
 		!n.accept && len(n.calls) == 0
-}
-
-// learn computes the partial masks inside strings, which are the largest and the
-// most often needed.
-func (v *Vocabulary) learn() {
-	v.texts = map[string]*partial{}
-	if !v.spelledAll {
-		return
-	}
-	p := assemble(&automaton.Meter{}, builtins[:], automaton.RuleString)
-	w := walker{v: v}
-	w.reset(p)
-	end := p.start + int32(len(builtins[automaton.RuleString].machine.Nodes))
-	for n := p.start; n < end; n++ {
-		at := parserState{n, bottom}
-		s := segment{left: bottom}
-		v.texts[string(w.appendKey(nil, at, s))] = w.partial(at, s)
-	}
-	v.learnShort()
-}
-
-// learnShort computes the partial masks of counted strings near their ends, by
-// how many characters are left. A string of which more is left than a token is
-// long is like one without a bound.
-func (v *Vocabulary) learnShort() {
-	text := parley.JSONSchema([]byte(`{"type":"string","maxLength":`+strconv.Itoa(shortBytesMax+1)+`}`), true)
-	p, err := Compile(&text)
-	if err != nil {
-		panic(err) // it is always the same schema
-	}
-	m := &Masker{walker: walker{v: v}}
-	m.reset(p)
-	m.begin(p.start)
-	top, _ := m.follow(0, []byte(`"a`)) // in front of the first character a string need not be able to end
-	v.short = make([]*partial, shortBytesMax+1)
-	for ok := true; ok; top, ok = m.follow(top, []byte("a")) {
-		for _, at := range m.places[top:] {
-			s := m.segmentOf(at, nil)
-			if left, in := m.inText(at, s); in && left < len(v.short) {
-				v.short[left] = m.partial(at, s)
-			}
-		}
-	}
-	if slices.Contains(v.short[1:], nil) {
-		panic("grammar: a counted string is not made of characters")
-	}
-}
-
-// A cache remembers what was used last, in two generations: when the young one
-// is full it becomes the old one, and what was old and not used is forgotten.
-type cache[V any] struct {
-	young, old map[string]V
-	most       int
-}
-
-func newCache[V any](most int) cache[V] {
-	return cache[V]{young: map[string]V{}, old: map[string]V{}, most: max(1, most/2)}
-}
-
-func (c *cache[V]) get(key []byte) (v V, ok bool) {
-	if v, ok = c.young[string(key)]; ok {
-		return v, true
-	}
-	if v, ok = c.old[string(key)]; ok {
-		c.put(key, v)
-	}
-	return v, ok
-}
-
-func (c *cache[V]) put(key []byte, v V) {
-	if len(c.young) >= c.most {
-		c.young, c.old = map[string]V{}, c.young
-	}
-	c.young[string(key)] = v
 }

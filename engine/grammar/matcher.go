@@ -115,19 +115,6 @@ func (t *Matcher) run(token parley.Token) (top int, ok bool) {
 	return top, ok
 }
 
-// follow takes text from the places from top on, and reports whether what it
-// leads to can be completed.
-func (w *walker) follow(top int, text []byte) (int, bool) {
-	for _, b := range text {
-		to := len(w.places)
-		if !w.step(top, to, b) {
-			return 0, false
-		}
-		top = to
-	}
-	return top, w.complete || w.hopeful(top)
-}
-
 // Fork returns an independent matcher in the same state.
 func (t *Matcher) Fork() *Matcher {
 	f := *t
@@ -200,4 +187,15 @@ func (v *Vocabulary) longestToken(text []byte) (token parley.Token, length int) 
 		}
 	}
 	return token, length
+}
+
+// Start returns a matcher at the beginning of a program. Programs of equal
+// grammars share what is remembered.
+func (m *Masker) Start(p *Program) *Matcher {
+	l := m.link(p)
+	m.ready(l)
+	m.begin(p.start)
+	t := &Matcher{masker: m, program: l, far: p.far}
+	t.save(0)
+	return t
 }

@@ -1,7 +1,6 @@
 package grammar
 
 import (
-	"cmp"
 	"slices"
 	"unicode/utf8"
 
@@ -16,46 +15,6 @@ const (
 	// tried one by one, so that a counter matters only this near to its bounds.
 	shortBytesMax = 24
 )
-
-// classes are a set of kinds of characters, one bit for each.
-type classes uint64
-
-const (
-	// classCharacter are the characters beyond ASCII, whole; classFragment is
-	// any part of one that is not.
-	classCharacter classes = 1 << 62
-	classFragment  classes = 1 << 63
-	asciiClasses           = classCharacter - 1
-	asciiEnd               = 0x80
-)
-
-// classOf gives each ASCII character its class: punctuation stands alone,
-// because grammars are about punctuation, and small letters, great ones and hex
-// digits among them stand together.
-var classOf = func() (of [asciiEnd]classes) {
-	next := 6
-	for b := range of {
-		c := byte(b)
-		switch {
-		case c >= 'g' && c <= 'z':
-			of[b] = 1 << 0
-		case c >= 'G' && c <= 'Z':
-			of[b] = 1 << 1
-		case c >= 'a' && c <= 'f':
-			of[b] = 1 << 2
-		case c >= 'A' && c <= 'F':
-			of[b] = 1 << 3
-		case c >= '0' && c <= '9':
-			of[b] = 1 << 4
-		case c < ' ' && c != '\n' && c != '\t' && c != '\r' || c == 0x7F:
-			of[b] = 1 << 5
-		default:
-			of[b] = 1 << next
-			next++
-		}
-	}
-	return of
-}()
 
 // A twig is a node of the trie. The trie is a list in which a node stands
 // before its children, and the first child directly after it.
@@ -99,43 +58,6 @@ type Vocabulary struct {
 type longToken struct {
 	token parley.Token
 	twig  twig
-}
-
-// NewVocabulary arranges a vocabulary of size tokens. bytesOf returns what a
-// token adds to the text, nil for a control token, which no grammar offers;
-// ends are the tokens with which the model ends its text.
-func NewVocabulary(size int, bytesOf func(parley.Token) []byte, ends []parley.Token) *Vocabulary {
-	v := &Vocabulary{size: size, words: (size + 63) / 64, spell: make([][]byte, size)}
-	for _, t := range ends {
-		if t >= 0 && int(t) < size && !slices.Contains(v.ends, t) {
-			v.ends = append(v.ends, t)
-		}
-	}
-	var order []parley.Token
-	for t := range parley.Token(size) {
-		b := bytesOf(t)
-		if len(b) == 0 || len(b) > tokenBytesMax || slices.Contains(v.ends, t) {
-			continue
-		}
-		v.spell[t] = b
-		v.longest = max(v.longest, len(b))
-		if len(b) > shortBytesMax {
-			v.long = append(v.long, longToken{t, sumUp(b)})
-			continue
-		}
-		if len(b) == 1 {
-			v.spelled[b[0]] = true
-		}
-		order = append(order, t)
-	}
-	v.spelledAll = !slices.Contains(v.spelled[:], false)
-	slices.SortFunc(order, func(a, b parley.Token) int {
-		return cmp.Or(slices.Compare(v.spell[a], v.spell[b]), cmp.Compare(a, b))
-	})
-	v.tokens = order
-	v.plant()
-	v.learn()
-	return v
 }
 
 // sumUp returns what a twig knows of the text below it.
@@ -255,3 +177,14 @@ func (v *Vocabulary) child(at int32, b byte) int32 {
 	}
 	return -1
 }
+
+// A partial is what a place decides by itself, without what its stack
+// returns to: the tokens it takes, and the twigs at which it could return with
+// more of the token to come.
+type partial struct {
+	words []uint64
+	exits []int32
+}
+
+// include adds a token.
+func (p *partial) include(t parley.Token) { p.words[t>>6] |= 1 << (uint(t) & 63) }
