@@ -30,13 +30,13 @@ func BenchmarkStep64(b *testing.B) {
 			Target: 50 * time.Millisecond},
 		Now: time.Now,
 	}
-	e := &Engine{cfg: cfg, wake: make(chan struct{}, 1)}
-	if err := e.loop.init(e); err != nil {
+	e, err := assembleEngine(cfg)
+	if err != nil {
 		b.Fatal(err)
 	}
 	join(b, e, streams)
-	l := &e.loop
-	copy(l.logits, scores)
+	l := e.loop
+	copy(l.buffers.logits, scores)
 	var plan, choose, deliver time.Duration
 	b.ReportAllocs()
 	for b.Loop() {
@@ -47,7 +47,7 @@ func BenchmarkStep64(b *testing.B) {
 		for i, part := range p.Parts {
 			c := l.owner[part.Seq]
 			if part.Outputs > 0 {
-				if _, err := c.sampler.Choose(l.logits[i*vocab:][:vocab], &l.scratch); err != nil {
+				if _, err := c.sampler.Choose(l.buffers.logits[i*vocab:][:vocab], &l.buffers.scratch); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -81,8 +81,8 @@ func join(b *testing.B, e *Engine, streams int) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if err := e.submit(j); err != nil {
-			b.Fatal(err)
+		if !e.inbox.submit(j) {
+			b.Fatal("the engine is closed")
 		}
 	}
 	e.loop.attend()

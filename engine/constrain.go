@@ -1,56 +1,41 @@
 package engine
 
 import (
-	"context"
-
 	"parley"
 	"parley/engine/grammar"
-	"parley/engine/spec"
 )
 
-const (
-	// maskCacheBytes bounds what the loop remembers of masks.
-	maskCacheBytes = 64 << 20
-	// forcedChance is how often the model spells forced text in the tokens that
-	// were guessed for it.
-	forcedChance = 0.85
-)
+// maskCacheBytes bounds what the loop remembers of masks.
+const maskCacheBytes = 64 << 20
 
-// compile turns a request's grammar into a program, on the caller's goroutine:
-// however large it is, no step waits for it.
-func (e *Engine) compile(ctx context.Context, r *parley.Request) (*grammar.Program, error) {
-	if r.Grammar == nil {
-		return nil, nil
-	}
-	e.vocabulary()
-	program, err := e.programs.get(ctx, r.Grammar)
-	if err == nil && r.FinishGrammar {
-		program = program.Measured()
-	}
-	return program, err
+// masks are what grammars take of scores. Only the loop uses them.
+type masks struct {
+	vocabulary func() *grammar.Vocabulary
+	masker     *grammar.Masker
+	masked     []float32 // scores of the tokens that a grammar allows
 }
 
 // constrain lets a choice begin its grammar.
-func (l *loop) constrain(c *choice) {
+func (m *masks) constrain(c *choice) {
 	if c.job.program == nil {
 		return
 	}
-	if l.masker == nil {
-		l.masker = grammar.NewMasker(l.e.vocabulary(), maskCacheBytes)
+	if m.masker == nil {
+		m.masker = grammar.NewMasker(m.vocabulary(), maskCacheBytes)
 	}
-	c.matcher = l.masker.Start(c.job.program)
+	c.matcher = m.masker.Start(c.job.program)
 }
 
 // scores returns the scores that the choice may choose from.
-func (l *loop) scores(c *choice, logits []float32) []float32 {
+func (m *masks) scores(c *choice, logits []float32) []float32 {
 	if c.matcher == nil {
 		return logits
 	}
-	if l.masked == nil {
-		l.masked = make([]float32, l.e.cfg.Vocab)
+	if m.masked == nil {
+		m.masked = make([]float32, len(logits))
 	}
-	c.matcher.Mask().Apply(l.masked, logits)
-	return l.masked
+	c.matcher.Mask().Apply(m.masked, logits)
+	return m.masked
 }
 
 // accept advances the grammar by a token, and reports whether it knows the
@@ -87,30 +72,4 @@ func (c *choice) inTime(tok parley.Token) parley.Token {
 	}
 	tok, c.finish = c.finish[0], c.finish[1:]
 	return tok
-}
-
-// offerForced offers the text that must come next as a guess, if there is any.
-func (c *choice) offerForced(w *spec.Writer, most int) {
-	c.forced = c.forced[:0]
-	if c.matcher == nil || most < 1 {
-		return
-	}
-	if c.forced = c.matcher.Forced(c.forced, most); len(c.forced) > 0 {
-		w.Offers[spec.ByLookup] = spec.Offer{Most: len(c.forced), Chance: forcedChance}
-	}
-}
-
-// allowedGuesses drops the guesses that the grammar does not allow, and one
-// with which it ends, since nothing comes after it.
-func (c *choice) allowedGuesses() {
-	if c.matcher == nil || len(c.guess) == 0 {
-		return
-	}
-	ahead := c.matcher.Fork()
-	for i, tok := range c.guess {
-		if !ahead.Accept(tok) || ahead.Final() {
-			c.guess = c.guess[:i]
-			return
-		}
-	}
 }

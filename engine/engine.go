@@ -11,10 +11,9 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
-	"log/slog"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -27,112 +26,13 @@ import (
 	"parley/engine/spec"
 )
 
-// Config says what an engine drives and how far it may go.
-type Config struct {
-	// Model is the name and context of the model.
-	Model parley.Model
-	// Vocab is the number of scores in a row of logits, Width that of numbers
-	// in a hidden state; without Width nothing can be embedded.
-	Vocab, Width int
-	// Ends are the tokens with which the model ends its text.
-	Ends []parley.Token
-	// Bytes returns what a token adds to the text, nil for a control token.
-	Bytes func(parley.Token) []byte
-
-	// Forward computes a step and writes the logits of its output rows.
-	Forward func(step *compute.Step, logits []float32)
-	// Ahead, if not nil, computes steps for which the tokens can be chosen on the
-	// device; Forward computes the others.
-	Ahead *Ahead
-	// Move copies a whole block within the pool or between tiers. It returns
-	// [tier.ErrDamaged] when the block's content is lost.
-	Move func(m kv.Move) error
-	// Found are the blocks that an earlier process left on the disk.
-	Found []kv.DiskBlock
-
-	// Sched bounds the passes and the pool.
-	Sched sched.Config
-	// Speculate guesses tokens ahead where that is worth it, with Draft too if
-	// there is one. The answers are the same with and without.
-	Speculate bool
-	Draft     *Draft
-
-	// Events is told what blocks the cache holds and no longer holds, between
-	// passes and on the loop's own goroutine: it must return at once and keep
-	// nothing. Sched.Cache.Events must say how many may come at once. Nil
-	// reports nothing.
-	Events func(iter.Seq[kv.Event])
-
-	// Learned is told how long passes take, when the loop has nothing to compute after
-	// it had, and for the last time at the end, so that the next process begins with it
-	// as Sched.Pace. It runs on the loop's own goroutine. Nil means that it is forgotten.
-	Learned func(p sched.Pace, last bool)
-
-	// Observe is told what happens, for metrics. All of it may be nil.
-	Observe Observer
-	// Now is the clock; nil means time.Now.
-	Now func() time.Time
-	// Log receives faults; nil means none.
-	Log *slog.Logger
-}
-
-// An Observer is told what happens in the loop. Its functions run on the
-// loop's own goroutine and must return at once.
-type Observer struct {
-	// Step: a pass of sequences and tokens was computed.
-	Step func(sequences, tokens int, took time.Duration)
-	// Token: a token was chosen; after is the time since the request came for
-	// the first token of a choice, and since the token before for the others.
-	Token func(first bool, after time.Duration)
-	// Finish: a choice has ended, for a [parley.Finish] or [FinishAbort].
-	Finish func(reason string)
-	// Done: a request is complete. The usage is final.
-	Done func(r *parley.Request, u *parley.Usage)
-}
-
-func (o *Observer) step(sequences, tokens int, took time.Duration) {
-	if o.Step != nil {
-		o.Step(sequences, tokens, took)
-	}
-}
-
-func (o *Observer) token(first bool, after time.Duration) {
-	if o.Token != nil {
-		o.Token(first, after)
-	}
-}
-
-func (o *Observer) finish(reason string) {
-	if o.Finish != nil {
-		o.Finish(reason)
-	}
-}
-
-func (o *Observer) done(r *parley.Request, u *parley.Usage) {
-	if o.Done != nil {
-		o.Done(r, u)
-	}
-}
-
-// FinishAbort is why a choice ended that failed or was cancelled.
-const FinishAbort = "abort"
-
 // An Engine serves one model. It implements [parley.Worker].
 type Engine struct {
-	cfg Config
-
-	mu      sync.Mutex
-	joining []*job // submitted, not yet seen by the loop
-	leaving []*job // given up by their callers
-	resumed []*job // read again after a pause
-	asked   []*job // wanted back if they have not begun
-	looks   []look // questions about the cache
-	closed  bool
-	stats   Stats
-
-	wake    chan struct{} // one pending wake-up is enough
+	cfg     Config
+	inbox   *inbox
+	stats   counters
+	loop    *loop
 	stopped chan struct{}
-	loop    loop
 
 	// vocabulary arranges the tokens for grammars, when the first one comes.
 	vocabulary func() *grammar.Vocabulary
@@ -141,110 +41,59 @@ type Engine struct {
 
 var _ parley.Worker = (*Engine)(nil)
 
-// Stats count what an engine has done and is doing.
-type Stats struct {
-	sched.Load
-	// Steps counts passes, StepTokens the tokens computed in them, StepTime
-	// how long they took together.
-	Steps, StepTokens uint64
-	StepTime          time.Duration
-	// Ahead counts the passes that were launched before it was known what the pass
-	// before has chosen, and Exposed is how long the device waited for the host to plan.
-	Ahead   uint64
-	Exposed time.Duration
-	// Copied counts copies by the tiers they went from and to, Damaged those
-	// that could not be made, Repairs how often blocks were not accounted for.
-	Copied           [kv.Tiers][kv.Tiers]Copies
-	Damaged, Repairs uint64
-	// Failures counts passes that went wrong, Pauses how often a request was
-	// paused because its client did not read.
-	Failures, Pauses uint64
-	// Guesses count the tokens that each drafter guessed ahead, DraftTime is how
-	// long the draft network took, DraftFailures how often it went wrong.
-	Guesses       [spec.Drafters]Guesses
-	DraftTime     time.Duration
-	DraftFailures uint64
-}
-
-// Guesses count what one drafter did.
-type Guesses struct {
-	// Rounds counts the passes with its guesses in them, for each sequence;
-	// Guessed the tokens guessed, and Right those that came true.
-	Rounds, Guessed, Right uint64
-}
-
 // New starts an engine. Close ends it.
 func New(cfg Config) (*Engine, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
-	e := &Engine{cfg: cfg, wake: make(chan struct{}, 1), stopped: make(chan struct{})}
-	e.programs = newPrograms()
-	e.vocabulary = sync.OnceValue(func() *grammar.Vocabulary {
-		return grammar.NewVocabulary(cfg.Vocab, cfg.Bytes, cfg.Ends)
-	})
-	if err := e.loop.init(e); err != nil {
+	e, err := assembleEngine(cfg.withDefaults())
+	if err != nil {
 		return nil, err
 	}
 	go e.run()
 	return e, nil
 }
 
-func (c *Config) validate() error {
-	s := &c.Sched
-	return errors.Join(
-		positive("blocks", s.Blocks), positive("tokens per step", s.StepTokens),
-		positive("outputs per step", s.StepOutputs),
-		positive("sequences", s.Seqs), positive("vocabulary", c.Vocab), positive("context", c.Model.ContextTokens),
-		atMost("sequences", s.Seqs, "tokens per step", s.StepTokens),
-		atMost("sequences", s.Seqs, "outputs per step", s.StepOutputs),
-	)
+// assembleEngine returns an engine whose loop does not run yet.
+func assembleEngine(cfg Config) (*Engine, error) {
+	e := &Engine{cfg: cfg, inbox: newInbox(), stopped: make(chan struct{}), programs: newPrograms()}
+	e.vocabulary = sync.OnceValue(func() *grammar.Vocabulary {
+		return grammar.NewVocabulary(cfg.Vocab, cfg.Bytes, cfg.Ends)
+	})
+	loop, err := newLoop(&e.cfg, e.inbox, &e.stats, e.vocabulary)
+	e.loop = loop
+	return e, err
 }
 
-func positive(name string, n int) error {
-	if n < 1 {
-		return fmt.Errorf("engine: %s is %d, wanted at least 1", name, n)
+// run goes round until the engine is closed.
+func (e *Engine) run() {
+	defer close(e.stopped)
+	debug.SetPanicOnFault(true) // a model file cut short fails the step, not the process
+	for !e.loop.round() {
 	}
-	return nil
-}
-
-func atMost(name string, n int, bound string, most int) error {
-	if n > most {
-		return fmt.Errorf("engine: %s is %d, more than %s, %d", name, n, bound, most)
-	}
-	return nil
+	e.loop.learned(true)
 }
 
 // Models returns the one model the engine serves.
 func (e *Engine) Models() []parley.Model { return []parley.Model{e.cfg.Model} }
 
 // Stats returns the present counts.
-func (e *Engine) Stats() Stats {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.stats
-}
+func (e *Engine) Stats() Stats { return e.stats.read() }
 
 // Generate answers r; see [parley.Worker].
 func (e *Engine) Generate(ctx context.Context, r *parley.Request) iter.Seq2[parley.Delta, error] {
 	return func(yield func(parley.Delta, error) bool) {
 		j, err := e.newJob(ctx, r)
-		if err == nil {
-			err = e.submit(j)
+		if err == nil && !e.inbox.submit(j) {
+			err = e.cfg.closing()
 		}
 		if err != nil {
 			yield(parley.Delta{}, err)
 			return
 		}
-		defer e.leave(j)
+		defer e.inbox.leave(j)
 		if w := parley.WithdrawalOf(ctx); w != nil {
-			w.Heed(func() { e.withdraw(j) })
+			w.Heed(func() { e.inbox.withdraw(j) })
 			defer w.Heed(nil)
 		}
 		j.mail.each(ctx, yield)
@@ -260,13 +109,13 @@ func (e *Engine) newJob(ctx context.Context, r *parley.Request) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &job{req: r, program: program, arrived: e.cfg.Now(), mail: newMailbox()}
+	j := &job{req: r, program: program, times: times{arrived: e.cfg.Now()}, mail: newMailbox()}
 	prompt := j.fitPrompt(e.cfg.Model.ContextTokens)
 	most := e.cfg.Model.ContextTokens
 	if r.MaxTokens > 0 {
 		most = min(most, len(prompt)+r.MaxTokens)
 	}
-	j.mail.emptied = func() { e.resume(j) }
+	j.mail.emptied = func() { e.inbox.resume(j) }
 	for i := range max(1, r.Choices) {
 		j.choices = append(j.choices, e.newChoice(j, i, prompt))
 	}
@@ -280,6 +129,20 @@ func (e *Engine) newJob(ctx context.Context, r *parley.Request) (*job, error) {
 	}
 	q.Prepare()
 	return j, nil
+}
+
+// compile turns a request's grammar into a program, on the caller's goroutine:
+// however large it is, no step waits for it.
+func (e *Engine) compile(ctx context.Context, r *parley.Request) (*grammar.Program, error) {
+	if r.Grammar == nil {
+		return nil, nil
+	}
+	e.vocabulary()
+	program, err := e.programs.get(ctx, r.Grammar)
+	if err == nil && r.FinishGrammar {
+		program = program.Measured()
+	}
+	return program, err
 }
 
 // firstTokenWithin returns when the first token should come by an objective: before
@@ -301,7 +164,7 @@ func (e *Engine) newChoice(j *job, index int, prompt []parley.Token) *choice {
 		stopper: sample.NewStopper(r.Stop, e.cfg.Ends, e.cfg.Bytes),
 	}
 	if e.cfg.Speculate {
-		c.lookup = spec.NewLookup(r.Prompt)
+		c.spec.lookup = spec.NewLookup(r.Prompt)
 	}
 	return c
 }
@@ -330,10 +193,10 @@ func (e *Engine) check(r *parley.Request) error {
 				e.cfg.Vocab-1)
 		}
 	}
-	if err := e.checkEmbed(r); err != nil {
+	if err := e.cfg.checkEmbed(r); err != nil {
 		return err
 	}
-	if err := e.checkResume(r); err != nil {
+	if err := e.cfg.checkResume(r); err != nil {
 		return err
 	}
 	if err := checkSinks(r, e.cfg.Model.ContextTokens); err != nil {
@@ -350,56 +213,28 @@ func (e *Engine) check(r *parley.Request) error {
 	return sample.Check(r.Sampling, e.cfg.Vocab)
 }
 
-// submit hands a job to the loop.
-func (e *Engine) submit(j *job) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closed {
-		return parley.Errorf(parley.Unavailable, "model %s is shutting down", e.cfg.Model.ID)
-	}
-	e.joining = append(e.joining, j)
-	e.rouse()
-	return nil
-}
-
-// leave reports to the loop that the job's client has hung up.
-func (e *Engine) leave(j *job) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.leaving = append(e.leaving, j)
-	e.rouse()
-}
-
-// withdraw reports to the loop that the job's sender wants it back.
-func (e *Engine) withdraw(j *job) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.asked = append(e.asked, j)
-	e.rouse()
-}
-
-// resume reports to the loop that a paused job's client reads again.
-func (e *Engine) resume(j *job) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.resumed = append(e.resumed, j)
-	e.rouse()
-}
-
-func (e *Engine) rouse() {
-	select {
-	case e.wake <- struct{}{}:
-	default:
-	}
-}
-
 // Close ends the engine after the pass that is running. Requests that are not
 // complete fail.
 func (e *Engine) Close() error {
-	e.mu.Lock()
-	e.closed = true
-	e.rouse()
-	e.mu.Unlock()
+	e.inbox.close()
 	<-e.stopped
 	return nil
+}
+
+// Snapshot has take see every block that can be found, parents before children,
+// on the loop's own goroutine: the pass that follows waits for it. All events
+// until then were told before.
+func (e *Engine) Snapshot(ctx context.Context, take func(iter.Seq[kv.Event])) error {
+	q := look{take: take, done: make(chan struct{})}
+	if !e.inbox.ask(q) {
+		return e.cfg.closing()
+	}
+	select {
+	case <-q.done:
+		return nil
+	case <-e.stopped:
+		return e.cfg.closing()
+	case <-ctx.Done():
+		return contextError(ctx.Err())
+	}
 }

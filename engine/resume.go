@@ -1,15 +1,13 @@
 package engine
 
-import (
-	"parley"
-)
+import "parley"
 
 // An answer that was begun elsewhere is resumed here. The prompt is computed like
 // any other; where the first token would be chosen, each choice takes over what
 // it has said, and has only more tokens to catch up with. Nothing else knows.
 
 // checkResume reports what is wrong with what the choices are said to have said.
-func (e *Engine) checkResume(r *parley.Request) error {
+func (cfg *Config) checkResume(r *parley.Request) error {
 	if len(r.Resume) == 0 {
 		return nil
 	}
@@ -28,15 +26,15 @@ func (e *Engine) checkResume(r *parley.Request) error {
 		if !w.Done {
 			open++
 		}
-		if room := e.cfg.Model.ContextTokens - len(r.Prompt); len(w.Tokens) > room && r.SinkTokens == 0 {
+		if room := cfg.Model.ContextTokens - len(r.Prompt); len(w.Tokens) > room && r.SinkTokens == 0 {
 			return parley.Invalid("resume",
 				"choice %d has %d tokens after a prompt of %d, more than a context of %d holds", i, len(w.Tokens),
-				len(r.Prompt), e.cfg.Model.ContextTokens)
+				len(r.Prompt), cfg.Model.ContextTokens)
 		}
 		for at, t := range w.Tokens {
-			if t < 0 || int(t) >= e.cfg.Vocab {
+			if t < 0 || int(t) >= cfg.Vocab {
 				return parley.Invalid("resume", "token %d of choice %d is %d: this model has tokens 0 to %d", at, i, t,
-					e.cfg.Vocab-1)
+					cfg.Vocab-1)
 			}
 		}
 	}
@@ -48,7 +46,7 @@ func (e *Engine) checkResume(r *parley.Request) error {
 
 // begin starts the choices where the prompt ends, with its last logits.
 func (l *loop) begin(j *job, logits []float32) {
-	j.begun, j.first = true, l.now
+	j.begun, j.times.first = true, l.now
 	l.fork(j)
 	for i, c := range j.choices {
 		switch {
@@ -86,29 +84,11 @@ func (l *loop) replay(c *choice, said []parley.Token) {
 	}
 }
 
-// An ending is why a choice ends after a token; the zero value means that it continues.
-type ending struct {
-	finish  parley.Finish
-	matched string
-}
-
-// take makes a token the next of a choice, and says whether it ends there.
-// Allowed is false for one that the grammar does not know.
-func (l *loop) take(c *choice, tok parley.Token) (end ending, allowed bool) {
-	c.sampler.Accept(tok)
-	c.seq.Tokens = append(c.seq.Tokens, tok)
-	if c.lookup != nil {
-		c.lookup.Push(tok)
+// fork starts the job's other choices from the computed prompt.
+func (l *loop) fork(j *job) {
+	for _, c := range j.choices[1:] {
+		l.sched.Fork(&j.choices[0].seq, &c.seq, l.now)
+		l.masks.constrain(c)
+		l.owner[&c.seq] = c
 	}
-	c.chosen++
-	stop, matched := c.stopper.Push(tok)
-	allowed, final := c.accept(tok)
-	switch {
-	case stop || final:
-		return ending{parley.FinishStop, matched}, allowed
-	case l.forget(c):
-	case len(c.seq.Tokens) >= c.seq.Most:
-		return ending{finish: parley.FinishLength}, allowed
-	}
-	return ending{}, allowed
 }

@@ -55,7 +55,7 @@ func overflow(tokens, context int) int {
 // context is what bounds it, and reports whether it did. Without a bound of its
 // own it ends after as many tokens as the context has.
 func (l *loop) forget(c *choice) bool {
-	r, context := c.job.req, l.e.cfg.Model.ContextTokens
+	r, context := c.job.req, l.cfg.Model.ContextTokens
 	drop := overflow(len(c.seq.Tokens), context)
 	left := cmp.Or(r.MaxTokens, context) - c.chosen
 	if r.SinkTokens == 0 || drop == 0 || left <= 0 {

@@ -46,6 +46,7 @@ var layers = [][]string{
 	{"token"},
 	{"token/jinja"},
 	{"engine"},
+	{"engine/draft"},
 	{"engine/sched", "engine/tier"},
 	{"engine/grammar", "engine/kv", "engine/sample", "engine/spec"},
 	{"engine/automaton"},

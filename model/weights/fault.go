@@ -2,6 +2,7 @@ package weights
 
 import (
 	"errors"
+	"fmt"
 	"runtime/debug"
 
 	"parley"
@@ -29,6 +30,15 @@ func FaultError(recovered any) error {
 		return nil
 	}
 	return errFileChanged
+}
+
+// PanicError returns the error for a recovered panic: with the stack for the log, and
+// with a message for the caller if the model's file is the cause.
+func PanicError(recovered any) error {
+	if err := FaultError(recovered); err != nil {
+		return fmt.Errorf("%w (%v)", err, recovered)
+	}
+	return fmt.Errorf("panic: %v\n%s", recovered, debug.Stack())
 }
 
 // CatchFault runs read, which reads mapped files, and returns a memory fault
