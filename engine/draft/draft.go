@@ -215,11 +215,19 @@ func (d *Network) Guess(seqs []*Seq) (err error) {
 		d.cfg.Forward(&d.step, d.logits)
 		d.choose(seqs)
 		if d.passes++; d.passes > cold {
-			d.pace.Learn(sched.WorkOf(&d.step), d.cfg.Now().Sub(began))
+			d.pace.Learn(workOf(&d.step), d.cfg.Now().Sub(began))
 		}
 	}
 	d.faults = 0
 	return nil
+}
+
+// workOf returns what a step is made of.
+func workOf(s *compute.Step) (w sched.Work) {
+	for i := range s.Seqs {
+		w = w.Add(s.Seqs[i].Rows, s.Seqs[i].Past)
+	}
+	return w
 }
 
 // fault takes all guesses back and rests, the longer the more often it happens.

@@ -67,11 +67,14 @@ type Config struct {
 	Seed uint64
 }
 
+// BlockTokens is the number of tokens in a block where nothing else is said. It is
+// what backends compute with; the engine checks that at compile time.
+const BlockTokens = 16
+
 const (
-	defaultBlockTokens = 16
-	ghostsPerBlock     = 8
-	ghostsMost         = 1 << 20
-	blocksMost         = 1 << 30
+	ghostsPerBlock = 8
+	ghostsMost     = 1 << 20
+	blocksMost     = 1 << 30
 )
 
 // withDefaults returns the config with every zero that has a meaning replaced.
@@ -85,7 +88,7 @@ func (c Config) withDefaults() Config {
 	set(&c.ClassShare, 1)
 	set(&c.RetainShare, 0.25)
 	if c.BlockTokens == 0 {
-		c.BlockTokens = defaultBlockTokens
+		c.BlockTokens = BlockTokens
 	}
 	if c.RetainMax == 0 {
 		c.RetainMax = time.Hour
@@ -107,7 +110,7 @@ func (c *Config) Validate() error {
 	bad(c.Blocks < 1 || c.Blocks > blocksMost, "%d blocks, expected 1 to %d", c.Blocks, blocksMost)
 	bad(c.HostBlocks < 0 || c.HostBlocks > blocksMost, "%d host blocks, want 0 to %d", c.HostBlocks, blocksMost)
 	bad(c.DiskBlocks < 0 || c.DiskBlocks > blocksMost, "%d disk blocks, want 0 to %d", c.DiskBlocks, blocksMost)
-	bad(c.BlockTokens < 0, "blocks of %d tokens, want 1 or more, or 0 for %d", c.BlockTokens, defaultBlockTokens)
+	bad(c.BlockTokens < 0, "blocks of %d tokens, want 1 or more, or 0 for %d", c.BlockTokens, BlockTokens)
 	bad(c.Policy > LRU, "policy %d is unknown", c.Policy)
 	bad(c.WatermarkBlocks < 0 || c.WatermarkBlocks >= max(c.Blocks, 1),
 		"a watermark of %d blocks, want less than the %d there are", c.WatermarkBlocks, c.Blocks)

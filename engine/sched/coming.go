@@ -39,7 +39,7 @@ func (p *Plan) Drop(gone func(*Seq) bool) {
 	p.Parts = slices.DeleteFunc(p.Parts, func(part Part) bool { return gone(part.Seq) })
 	p.Work = Work{}
 	for _, part := range p.Parts {
-		p.Work = p.Work.add(part.Tokens, part.Seq.Computed)
+		p.Work = p.Work.Add(part.Tokens, part.Seq.Computed)
 	}
 }
 

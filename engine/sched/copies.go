@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"parley/compute"
 	"parley/engine/kv"
 )
 
@@ -58,7 +57,7 @@ func (s *Scheduler) tooSlow() kv.Tier {
 		return 0
 	}
 	chunk := Work{Rows: s.cfg.StepTokens}
-	again := s.pace.Predict(chunk.add(compute.BlockTokens, 0)) - s.pace.Predict(chunk)
+	again := s.pace.Predict(chunk.Add(kv.BlockTokens, 0)) - s.pace.Predict(chunk)
 	for t := kv.Host; int(t) < kv.Tiers; t++ {
 		if s.copies.block[t][kv.Device] > again+copyDoubt {
 			return t
@@ -110,7 +109,7 @@ func (s *Scheduler) evictions(q *Seq, tokens int) time.Duration {
 		return 0
 	}
 	from := q.Computed + q.granted
-	waits := s.ferry.Waits(q.Table.Blocks[from/compute.BlockTokens : blocks(from+tokens)])
+	waits := s.ferry.Waits(q.Table.Blocks[from/kv.BlockTokens : blocks(from+tokens)])
 	most := time.Duration(copyShare * float64(s.limit()))
 	return min(most, time.Duration(waits)*slices.Max(s.copies.block[kv.Device][kv.Host:]))
 }
@@ -120,7 +119,7 @@ func (s *Scheduler) planCopies() {
 	s.ferry.Add(s.cache.Moves())
 	for _, p := range s.plan.Parts {
 		table := p.Seq.Table.Blocks
-		s.copyFor(table[p.Seq.Computed/compute.BlockTokens : blocks(p.Seq.Computed+p.Tokens)])
+		s.copyFor(table[p.Seq.Computed/kv.BlockTokens : blocks(p.Seq.Computed+p.Tokens)])
 	}
 	if s.ferry.Len() > ferryPlenty {
 		s.plan.Copies = s.ferry.TakeOldest(s.plan.Copies, s.ferry.Len()/ferryPlenty)

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"parley"
-	"parley/compute"
 	"parley/engine/kv"
 )
 
@@ -167,7 +166,7 @@ func (s *Scheduler) preempt(q *Seq, now time.Time) {
 func (s *Scheduler) Forget(q *Seq, keep, drop int, now time.Time) {
 	s.Rejoin(q, now)
 	q.Tokens = slices.Delete(q.Tokens, keep, keep+drop)
-	q.hashes = q.hashes[:min(len(q.hashes), keep/compute.BlockTokens)]
+	q.hashes = q.hashes[:min(len(q.hashes), keep/kv.BlockTokens)]
 	q.Prompt = min(q.Prompt, len(q.Tokens))
 }
 
@@ -252,7 +251,7 @@ func (s *Scheduler) release(q *Seq, now time.Time) {
 // them. The last known token does not count: what was computed in its place may
 // be a guess that it refuted.
 func (s *Scheduler) seal(q *Seq) {
-	const size = compute.BlockTokens
+	const size = kv.BlockTokens
 	if s.cfg.Baseline.NoPrefixCache {
 		return
 	}

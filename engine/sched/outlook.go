@@ -23,7 +23,7 @@ func (s *Scheduler) Outlook() (o Outlook, known bool) {
 	waits := len(s.waiting) > 0
 	for _, q := range s.running {
 		if !q.Paused && q.behind() == 1 {
-			work = work.add(1, q.Computed)
+			work = work.Add(1, q.Computed)
 		}
 		waits = waits || !q.Paused && q.behind() > 1
 	}
@@ -49,9 +49,9 @@ func (s *Scheduler) Spend(d time.Duration) { s.spent = d }
 // Trim leaves part at most draft of its draft tokens.
 func (p *Plan) Trim(part *Part, draft int) {
 	less := max(0, part.Draft-draft)
-	whole := Work{}.add(part.Draft, len(part.Seq.Tokens))
+	whole := Work{}.Add(part.Draft, len(part.Seq.Tokens))
 	part.Tokens, part.Outputs, part.Draft = part.Tokens-less, part.Outputs-less, part.Draft-less
-	kept := Work{}.add(part.Draft, len(part.Seq.Tokens))
+	kept := Work{}.Add(part.Draft, len(part.Seq.Tokens))
 	p.Work.Rows -= whole.Rows - kept.Rows
 	p.Work.Lookback -= whole.Lookback - kept.Lookback
 }

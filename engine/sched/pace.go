@@ -2,8 +2,6 @@ package sched
 
 import (
 	"time"
-
-	"parley/compute"
 )
 
 // Work is what makes a pass take time: how many rows it computes, and how many
@@ -13,16 +11,8 @@ type Work struct {
 	Lookback int
 }
 
-// WorkOf returns what a step is made of.
-func WorkOf(s *compute.Step) (w Work) {
-	for i := range s.Seqs {
-		w = w.add(s.Seqs[i].Rows, s.Seqs[i].Past)
-	}
-	return w
-}
-
-// add adds n tokens of a sequence with the given number of computed tokens.
-func (w Work) add(n, computed int) Work {
+// Add returns w with n tokens more of a sequence with the given number of computed tokens.
+func (w Work) Add(n, computed int) Work {
 	return Work{w.Rows + n, w.Lookback + n*computed + n*(n+1)/2}
 }
 
@@ -63,7 +53,7 @@ func (p *Pace) Predict(w Work) time.Duration {
 // with another row like those in it.
 func (p *Pace) Price(w Work) (pass, row time.Duration) {
 	pass = p.Predict(w)
-	return pass, p.Predict(w.add(1, w.Lookback/max(1, w.Rows))) - pass
+	return pass, p.Predict(w.Add(1, w.Lookback/max(1, w.Rows))) - pass
 }
 
 // Learn takes in a measured pass.
@@ -91,7 +81,7 @@ func (p *Pace) Fit(w Work, computed, most int, limit time.Duration) int {
 	low, high := 0, most
 	for low < high {
 		mid := (low + high + 1) / 2
-		if p.Predict(w.add(mid, computed)) <= limit {
+		if p.Predict(w.Add(mid, computed)) <= limit {
 			low = mid
 		} else {
 			high = mid - 1

@@ -15,10 +15,10 @@ func linear(w Work) time.Duration {
 
 func randomWork(rng *rand.Rand) (w Work) {
 	for range 1 + rng.IntN(16) {
-		w = w.add(1, rng.IntN(4000))
+		w = w.Add(1, rng.IntN(4000))
 	}
 	if rng.IntN(3) == 0 {
-		w = w.add(1+rng.IntN(400), rng.IntN(6000))
+		w = w.Add(1+rng.IntN(400), rng.IntN(6000))
 	}
 	return w
 }
@@ -81,9 +81,9 @@ func TestFitStaysWithinTheLimit(t *testing.T) {
 	for range 300 {
 		w, computed, limit := randomWork(rng), rng.IntN(8000), time.Duration(rng.IntN(60))*time.Millisecond
 		n := p.Fit(w, computed, 500, limit)
-		if n > 0 && p.Predict(w.add(n, computed)) > limit || n < 500 && p.Predict(w.add(n+1, computed)) <= limit {
+		if n > 0 && p.Predict(w.Add(n, computed)) > limit || n < 500 && p.Predict(w.Add(n+1, computed)) <= limit {
 			t.Fatalf("%+v and %d tokens after %d: predicted %v under %v", w, n, computed,
-				p.Predict(w.add(n, computed)), limit)
+				p.Predict(w.Add(n, computed)), limit)
 		}
 	}
 }
@@ -123,10 +123,10 @@ func TestPaceSurvivesPassesThatAreAlike(t *testing.T) {
 	const took = 2 * time.Millisecond
 	for _, prompt := range []int{64, 1200, 8000, 100_000} {
 		var p Pace
-		p.Learn(Work{}.add(prompt, 0), took)
+		p.Learn(Work{}.Add(prompt, 0), took)
 		for i := range 200 {
-			p.Learn(Work{}.add(1, prompt+i), took)
-			got := p.Predict(Work{}.add(1, prompt+i))
+			p.Learn(Work{}.Add(1, prompt+i), took)
+			got := p.Predict(Work{}.Add(1, prompt+i))
 			if p.Known() && (got < took*8/10 || got > took*12/10) {
 				t.Fatalf("after a prompt of %d and %d tokens: predicted %v, takes %v", prompt, i+1, got, took)
 			}

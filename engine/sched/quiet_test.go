@@ -14,7 +14,7 @@ func lonePrompt(t *testing.T, v *virtual, prompt int) float64 {
 	bare, computed := time.Duration(0), 0
 	for computed < prompt {
 		n := min(v.s.cfg.StepTokens, prompt-computed)
-		bare += v.cost(Work{}.add(n, computed))
+		bare += v.cost(Work{}.Add(n, computed))
 		computed += n
 	}
 	q, took := v.add(parley.Free, "alone", prompt, 1), time.Duration(0)

@@ -64,7 +64,6 @@ import (
 	"time"
 
 	"parley"
-	"parley/compute"
 	"parley/engine/kv"
 )
 
@@ -160,7 +159,7 @@ func (q *Seq) behind() int { return len(q.Tokens) - q.Computed }
 
 // hash names the full blocks among the first n tokens.
 func (q *Seq) hash(n int) {
-	const size = compute.BlockTokens
+	const size = kv.BlockTokens
 	for i := len(q.hashes); i < n/size; i++ {
 		var parent parley.BlockHash
 		if i > 0 {
@@ -224,10 +223,10 @@ const (
 	// chunkMin is how many prompt tokens a pass should compute at least, if any
 	// are wanted: one block. For that it may go beyond the target, by
 	// trickleFactor; where even that is too little, it computes one token.
-	chunkMin      = compute.BlockTokens
+	chunkMin      = kv.BlockTokens
 	trickleFactor = 1.25
 	// chunkBlind is how many it computes beside writers before passes were measured.
-	chunkBlind = 4 * compute.BlockTokens
+	chunkBlind = 4 * kv.BlockTokens
 	// targetUse is the share of the target that a pass is planned for; the
 	// rest covers what the prediction does not know.
 	targetUse = 0.9
@@ -249,7 +248,7 @@ func (c Config) withDefaults() Config {
 	}
 	c.AgeMax = cmp.Or(c.AgeMax, ageMaxDefault)
 	c.BackgroundWait = cmp.Or(c.BackgroundWait, backgroundWaitDefault)
-	c.Cache.Blocks, c.Cache.BlockTokens = c.Blocks, compute.BlockTokens
+	c.Cache.Blocks, c.Cache.BlockTokens = c.Blocks, kv.BlockTokens
 	c.Cache.WatermarkBlocks = cmp.Or(c.Cache.WatermarkBlocks, c.Blocks/64)
 	return c
 }
@@ -359,7 +358,7 @@ func (c *Config) reserved(but parley.Class) (n int) {
 }
 
 func blocks(tokens int) int {
-	return (tokens + compute.BlockTokens - 1) / compute.BlockTokens
+	return (tokens + kv.BlockTokens - 1) / kv.BlockTokens
 }
 
 // Next returns what the next pass computes. The plan is valid until the next call.
@@ -412,7 +411,7 @@ func (s *Scheduler) grant(tokens *int, share float64, may func(*Seq) bool) {
 			continue
 		}
 		n := max(0, min(s.chunk(q, share), left))
-		s.plan.Work = s.plan.Work.add(n, q.Computed+q.granted)
+		s.plan.Work = s.plan.Work.Add(n, q.Computed+q.granted)
 		q.granted += n
 		s.reading += n
 		left -= n
@@ -454,7 +453,7 @@ func (s *Scheduler) guess(p *Part, tokens, outputs *int, now time.Time) {
 		return
 	}
 	p.Tokens, p.Outputs, p.Draft = p.Tokens+n, p.Outputs+n, n
-	s.plan.Work = s.plan.Work.add(n, known)
+	s.plan.Work = s.plan.Work.Add(n, known)
 	*tokens -= n
 	*outputs -= n
 }
@@ -499,7 +498,7 @@ func (s *Scheduler) take(q *Seq, tokens, outputs *int, n int) {
 		return
 	}
 	s.plan.Parts = append(s.plan.Parts, part)
-	s.plan.Work = s.plan.Work.add(part.Tokens, q.Computed)
+	s.plan.Work = s.plan.Work.Add(part.Tokens, q.Computed)
 	*tokens -= part.Tokens
 	*outputs -= part.Outputs
 }

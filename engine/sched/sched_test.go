@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"parley"
-	"parley/compute"
 	"parley/engine/kv"
 )
 
@@ -275,7 +274,7 @@ func checkPlan(t *testing.T, cfg *Config, plan []Part) {
 		tokens += p.Tokens
 		outputs += p.Outputs
 		if after := p.Seq.Computed + p.Tokens; p.Tokens < 1 || after > len(p.Seq.Tokens) ||
-			len(p.Seq.Table.Blocks)*compute.BlockTokens < after {
+			len(p.Seq.Table.Blocks)*kv.BlockTokens < after {
 			t.Fatalf("part %+v of %+v", p, p.Seq)
 		}
 		if p.Seq.Computed+p.Tokens == len(p.Seq.Tokens) && p.Outputs < 1 {

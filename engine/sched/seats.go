@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"parley"
-	"parley/compute"
+	"parley/engine/kv"
 )
 
 // earnedShare is which part of the tokens that a preempted sequence had to compute
@@ -128,7 +128,7 @@ func (v *Seq) mayYield(q *Seq) bool {
 	if v.Class >= q.Class || v.Background || v.stays {
 		return false
 	}
-	return !v.again || len(v.Tokens)-v.mark >= max(compute.BlockTokens, v.recomputed/earnedShare)
+	return !v.again || len(v.Tokens)-v.mark >= max(kv.BlockTokens, v.recomputed/earnedShare)
 }
 
 // yieldsBefore orders the sequences that may yield: the lowest class, in it the one
@@ -150,7 +150,7 @@ func (s *Scheduler) pressing(q *Seq, now time.Time) bool {
 	var work Work
 	for _, v := range s.running {
 		if s.turn(v) && v.behind() == 1 {
-			work = work.add(1, v.Computed)
+			work = work.Add(1, v.Computed)
 			if len(v.Tokens) >= v.Most-1 {
 				ending++
 			}
@@ -163,5 +163,5 @@ func (s *Scheduler) pressing(q *Seq, now time.Time) bool {
 // firstTokenIn returns how long q is expected to take to its first token once it has
 // a seat: it shares passes with those that write.
 func (s *Scheduler) firstTokenIn(q *Seq) time.Duration {
-	return s.cfg.Target + readersLeast*s.pace.Predict(Work{}.add(len(q.Tokens), 0))
+	return s.cfg.Target + readersLeast*s.pace.Predict(Work{}.Add(len(q.Tokens), 0))
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"parley"
-	"parley/compute"
+	"parley/engine/kv"
 )
 
 // checkSeats checks that no class uses seats that others reserve, but for those that
@@ -26,7 +26,7 @@ func checkSeats(t *testing.T, s *Scheduler) {
 }
 
 // yieldsMost returns how often a sequence may have given up its seat.
-func yieldsMost(q *Seq) int { return 1 + (len(q.Tokens)-q.Prompt)/compute.BlockTokens }
+func yieldsMost(q *Seq) int { return 1 + (len(q.Tokens)-q.Prompt)/kv.BlockTokens }
 
 // TestPaidFirstTokenBehindFreeAnswers keeps every seat full of long free answers, with
 // more of them waiting, many of which have waited for longer than AgeMax. Pro requests
@@ -122,7 +122,7 @@ func TestPreemptedStayCached(t *testing.T) {
 		v.pass()
 	}
 	v.pass()
-	if q.Preempted != 1 || q.recomputed >= compute.BlockTokens || q.Away == 0 {
+	if q.Preempted != 1 || q.recomputed >= kv.BlockTokens || q.Away == 0 {
 		t.Errorf("preempted %d times for %v, and %d of %d tokens were computed again", q.Preempted, q.Away,
 			q.recomputed, len(q.Tokens))
 	}
