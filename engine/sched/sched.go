@@ -120,6 +120,8 @@ type Seq struct {
 	// then waited.
 	Preempted int
 	Away      time.Duration
+	// Owner is for the caller, who gets sequences back in plans.
+	Owner any
 
 	hashes   []parley.BlockHash // of the leading full blocks
 	boarding bool               // some of its computed tokens may wait for a copy
@@ -176,6 +178,9 @@ func (q *Seq) hash(n int) {
 // Prepare names the blocks of the prompt. Add does it too; who calls Prepare
 // before, elsewhere, spares the scheduler the work.
 func (q *Seq) Prepare() { q.hash(q.Prompt) }
+
+// Names returns those of the blocks that were named so far: the leading full ones.
+func (q *Seq) Names() []parley.BlockHash { return q.hashes }
 
 // Config bounds the scheduler.
 type Config struct {
@@ -568,6 +573,15 @@ func (s *Scheduler) Load() Load {
 	}
 	return l
 }
+
+// Running returns how many sequences run.
+func (s *Scheduler) Running() int { return len(s.running) }
+
+// Preempted returns how often a sequence had to make room.
+func (s *Scheduler) Preempted() uint64 { return s.stats.Preempted }
+
+// Use returns what the blocks of the device are doing.
+func (s *Scheduler) Use() kv.Use { return s.cache.Use(kv.Device) }
 
 // Check reports any block that is lost or held twice.
 func (s *Scheduler) Check() error { return s.cache.Check() }

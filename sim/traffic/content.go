@@ -54,9 +54,15 @@ func (c Content) Tokens(parts []Part) []parley.Token {
 	}
 	out := make([]parley.Token, 0, total)
 	for _, p := range parts {
-		for digit := range c.digits(p, c.choices()) {
-			out = append(out, c.First+parley.Token(digit))
-		}
+		out = c.AppendTokens(out, p)
+	}
+	return out
+}
+
+// AppendTokens appends the token ids of a part.
+func (c Content) AppendTokens(out []parley.Token, p Part) []parley.Token {
+	for digit := range c.digits(p, c.choices()) {
+		out = append(out, c.First+parley.Token(digit))
 	}
 	return out
 }

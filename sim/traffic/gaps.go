@@ -93,6 +93,8 @@ func gamma(rng *rand.Rand, shape float64) float64 {
 const (
 	streamGaps uint64 = iota + 1
 	streamWorkload
+	// streamTalk is the first of the talks' streams, far from those of a workload.
+	streamTalk uint64 = 1 << 32
 )
 
 func newRand(seed, stream uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, stream)) }

@@ -34,10 +34,13 @@ const (
 	Mooncake Format = "mooncake"
 	// Azure is CSV with the columns TIMESTAMP, ContextTokens, GeneratedTokens.
 	Azure Format = "azure"
+	// BurstGPT is CSV with the columns Timestamp, Request tokens and Response tokens
+	// among others, found by their names; times are seconds.
+	BurstGPT Format = "burstgpt"
 )
 
 // Formats lists the formats that can be read.
-func Formats() []Format { return []Format{Mooncake, Azure} }
+func Formats() []Format { return []Format{Mooncake, Azure, BurstGPT} }
 
 // MooncakeBlockTokens is the length of the blocks that Mooncake traces name.
 const MooncakeBlockTokens = 512
@@ -58,6 +61,8 @@ func ReadTrace(format Format, lines iter.Seq2[[]byte, error], limit int) ([]Row,
 		parse = parseMooncake
 	case Azure:
 		parse = new(azureReader).parse
+	case BurstGPT:
+		parse = new(burstReader).parse
 	default:
 		return nil, fmt.Errorf("trace format %q: expected one of %q", format, Formats())
 	}

@@ -192,3 +192,22 @@ func TestReplayRebuildsTheSharing(t *testing.T) {
 		t.Errorf("%d of %d blocks hit, want 105710 of 288500", hits, blocks)
 	}
 }
+
+func TestBurstGPT(t *testing.T) {
+	text := "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n" +
+		"5,ChatGPT,472,18,490,Conversation log\n45.5,GPT-4,1087,230,1317,API log\n"
+	rows, err := ReadTrace(BurstGPT, linesOf([]byte(text)), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rows) != 2 || rows[1].At != 40500*time.Millisecond || rows[1].InputTokens != 1087 ||
+		rows[1].OutputTokens != 230 {
+		t.Errorf("the rows are %+v", rows)
+	}
+	for _, bad := range []string{"a,b,c\n", text + "1,2\n", text + "x,ChatGPT,1,1,2,l\n",
+		text + "1,ChatGPT,1,y,2,l\n"} {
+		if _, err := ReadTrace(BurstGPT, linesOf([]byte(bad)), 0); err == nil {
+			t.Errorf("%q is taken", bad)
+		}
+	}
+}

@@ -39,7 +39,8 @@ type Workload struct {
 	// HistoryTokens is the length of each user's own history; 0 means none.
 	HistoryTokens int
 	// Groups and GroupUsers count the groups and the users in each. For shared
-	// prefixes only.
+	// prefixes; of conversations each belongs to one of Groups, which have a
+	// system prompt each, 0 means one.
 	Groups, GroupUsers int
 	// Turns is the length of a conversation, and Open how many conversations are
 	// open at once in each stream. For conversations only.
@@ -65,7 +66,7 @@ func (w *Workload) Validate() error {
 			within("groups", w.Groups, 1, groupsMax), within("users in a group", w.GroupUsers, 1, groupsMax))
 	case Conversation:
 		problems = append(problems, w.Turns.Validate(), within("turns", w.Turns.Most, 1, turnsMax),
-			within("open conversations", w.Open, 1, openMax))
+			within("open conversations", w.Open, 1, openMax), within("groups", w.Groups, 0, groupsMax))
 	default:
 		problems = append(problems, fmt.Errorf("workload %q: expected one of %q", w.Kind, Kinds()))
 	}
@@ -156,6 +157,14 @@ func (s *requestStream) sharedPrefix() Request {
 	return Request{Prompt: append(prompt, s.question()), OutputTokens: s.Output.Draw(s.rng)}
 }
 
+// group draws the group of a conversation.
+func (s *requestStream) group() uint64 {
+	if s.Groups < 2 {
+		return 0
+	}
+	return uint64(s.rng.IntN(s.Groups))
+}
+
 // nextTurn continues one of the open conversations, or begins a new one in
 // place of one that is over.
 func (s *requestStream) nextTurn() Request {
@@ -163,7 +172,7 @@ func (s *requestStream) nextTurn() Request {
 	if t.turn == t.turns {
 		*t = talk{name: s.number() + 1, turns: s.Turns.Draw(s.rng)}
 		if s.SharedTokens > 0 {
-			t.earlier = []Part{{Role: System, Key: key(keyGroup, 0), Tokens: s.SharedTokens}}
+			t.earlier = []Part{{Role: System, Key: key(keyGroup, s.group()), Tokens: s.SharedTokens}}
 		}
 	}
 	t.turn++

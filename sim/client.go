@@ -1,0 +1,256 @@
+package sim
+
+import (
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"parley"
+	"parley/queue"
+	"parley/sim/traffic"
+)
+
+// A crowd is users of one kind, and how many of them there are.
+type crowd struct {
+	*TrafficSpec
+	station *station
+	class   parley.Class
+	tenants []string
+	ends    time.Duration // no user comes from then on
+	talks   talks
+	rng     *rand.Rand
+	tally   tally
+	// live counts users that have come and not left; more is set while others will come.
+	live int
+	more bool
+	// spare is memory of requests and scripts that have ended.
+	spare   []*request
+	scripts []*script
+}
+
+// talks are what users want, one after the other.
+type talks struct {
+	workload *traffic.Workload
+	content  traffic.Content
+	rate     traffic.Rate
+	gaps     traffic.Gaps
+	replay   func() (traffic.Request, bool)
+	coming   traffic.Request // the next of a replay
+	made     uint64
+	fresh    uint64 // content that is used once
+}
+
+func newCrowd(t *TrafficSpec, number int, seed uint64, at *station, ends time.Duration) (*crowd, error) {
+	class, err := classOf(t.Class)
+	if err != nil {
+		return nil, err
+	}
+	// Users of different kinds have nothing in common.
+	seed += uint64(number) << 32
+	c := &crowd{
+		TrafficSpec: t,
+		station:     at,
+		class:       class,
+		ends:        ends,
+		rng:         rand.New(rand.NewPCG(seed, 0)),
+	}
+	c.talks.content = traffic.Content{Seed: seed, First: traffic.DefaultFirst}
+	for i := range t.Tenants {
+		c.tenants = append(c.tenants, fmt.Sprint(t.Name, "-", i))
+	}
+	if t.Replay != nil {
+		c.talks.replay, _ = iter.Pull(t.Replay.settings().Requests(t.Replay.rows))
+		return c, nil
+	}
+	c.talks.workload, err = t.workload(seed)
+	c.talks.rate, c.talks.gaps = t.rate(), traffic.Gaps{Mean: time.Second, CV: t.cv()}
+	return c, err
+}
+
+// next lets the next user come, if there is one.
+func (c *crowd) next() {
+	now := c.station.clock.now
+	at, ok := time.Duration(0), false
+	if c.talks.replay != nil {
+		c.talks.coming, ok = c.talks.replay()
+		at = c.talks.coming.At
+	} else {
+		at, ok = c.talks.rate.After(now, c.talks.gaps.Next(c.rng).Seconds())
+	}
+	if c.more = ok && at < c.ends; c.more {
+		c.station.clock.after(at-now, c.come)
+	}
+}
+
+// come is the arrival of a user.
+func (c *crowd) come() {
+	u := &user{crowd: c, tenant: c.tenants[c.rng.IntN(len(c.tenants))]}
+	u.hears = u.hear
+	if c.talks.replay != nil {
+		u.spec = c.talks.coming
+	} else {
+		u.talk = c.talks.workload.Talk(c.talks.made)
+		u.spec = u.talk.Next()
+	}
+	c.talks.made++
+	c.live++
+	c.next()
+	u.begin()
+}
+
+// stamped reports whether clients put the time of day before their prompts.
+func (c *crowd) stamped() bool {
+	now := c.station.clock.now
+	return c.Stamped > 0 && now >= c.Stamped && (c.StampedUntil == 0 || now < c.StampedUntil)
+}
+
+// once returns a part of a prompt that no other has.
+func (c *crowd) once(role traffic.Role, tokens int) traffic.Part {
+	c.talks.fresh++
+	return traffic.Part{Role: role, Key: 3<<62 | c.talks.fresh, Tokens: tokens}
+}
+
+// write writes down what a request says, and its answer.
+func (c *crowd) write(spec *traffic.Request) *script {
+	t := &script{}
+	if n := len(c.scripts); n > 0 {
+		t, c.scripts = c.scripts[n-1], c.scripts[:n-1]
+		*t = script{tokens: t.tokens[:0], keys: t.keys[:0]}
+	}
+	prompt := spec.Prompt
+	if c.stamped() {
+		prompt = slices.Insert(slices.Clone(prompt), 0, c.once(traffic.System, 8))
+	}
+	for _, p := range prompt {
+		t.tokens = c.talks.content.AppendTokens(t.tokens, p)
+	}
+	t.prompt = len(t.tokens)
+	answer := traffic.Part{Role: traffic.Assistant, Key: spec.Answer, Tokens: spec.OutputTokens}
+	if answer.Key == 0 {
+		answer = c.once(traffic.Assistant, spec.OutputTokens)
+	}
+	t.tokens = c.talks.content.AppendTokens(t.tokens, answer)
+	t.most = max(c.MaxOutput, spec.OutputTokens)
+	if c.MaxOutput == 0 && c.talks.workload != nil {
+		t.most = max(c.talks.workload.Output.Most, spec.OutputTokens)
+	}
+	return t
+}
+
+// request returns a new attempt.
+func (c *crowd) request() *request {
+	n := len(c.spare)
+	if n == 0 {
+		return &request{}
+	}
+	r := c.spare[n-1]
+	c.spare = c.spare[:n-1]
+	*r = request{}
+	return r
+}
+
+// A user wants something, and waits, hangs up, comes again and continues.
+type user struct {
+	crowd    *crowd
+	tenant   string
+	talk     *traffic.Talk // nil of a replay
+	spec     traffic.Request
+	script   *script
+	born     time.Duration // of the first attempt
+	attempts int
+	request  *request // the present attempt, nil if there is none
+	hears    func(r *request, what news, retry time.Duration)
+}
+
+// begin is the first attempt at a request.
+func (u *user) begin() {
+	c := u.crowd
+	u.script, u.attempts, u.born = c.write(&u.spec), 0, c.station.clock.now
+	c.station.meter.each(&c.tally, func(t *tally) { t.arrived++ })
+	u.attempt()
+}
+
+// attempt sends the request to the gateway.
+func (u *user) attempt() {
+	c := u.crowd
+	r := c.request()
+	u.request = r
+	r.script, r.tally, r.told = u.script, &c.tally, u.hears
+	r.times = times{born: u.born, came: c.station.clock.now}
+	r.entry = queue.Entry{Class: c.class, Tenant: u.tenant}
+	if !c.station.fits(r) {
+		c.station.meter.each(&c.tally, func(t *tally) { t.failed++ })
+		u.leave()
+		return
+	}
+	u.name(r)
+	if u.attempts++; c.Patience > 0 {
+		c.station.clock.after(c.Patience, func() { u.losePatience(r) })
+	}
+	c.station.arrive(r)
+}
+
+// name names the blocks of a prompt, once for the router and the worker.
+func (u *user) name(r *request) {
+	r.seq.Prepare()
+	if len(u.script.keys) == 0 {
+		for _, name := range r.seq.Names() {
+			u.script.keys = append(u.script.keys, name.Key())
+		}
+	}
+}
+
+// losePatience hangs up, if no token has come.
+func (u *user) losePatience(r *request) {
+	if u.request == r && r.times.first == 0 {
+		u.request = nil
+		c := u.crowd
+		c.station.meter.each(&c.tally, func(t *tally) { t.hungUp++ })
+		c.station.drop(r)
+		u.again(0)
+	}
+}
+
+// hear is how an attempt ends.
+func (u *user) hear(r *request, what news, retry time.Duration) {
+	u.request = nil
+	if what == rejected {
+		u.again(retry)
+		return
+	}
+	c := u.crowd
+	if u.attempts == 1 && c.Patience == 0 { // else it may still be referred to
+		c.spare, c.scripts = append(c.spare, r), append(c.scripts, u.script)
+	}
+	if u.talk == nil || !u.talk.More() {
+		u.leave()
+		return
+	}
+	think := time.Duration(float64(c.Think) * c.rng.ExpFloat64())
+	c.station.clock.after(think, func() {
+		u.spec = u.talk.Next()
+		u.begin()
+	})
+}
+
+// again comes back after a while, or gives up.
+func (u *user) again(told time.Duration) {
+	c := u.crowd
+	if u.attempts > c.Retries {
+		u.leave()
+		return
+	}
+	wait := c.Backoff << min(u.attempts-1, 20)
+	wait = wait/2 + time.Duration(c.rng.Int64N(int64(wait/2)+1))
+	if c.Obey {
+		wait = max(wait, told)
+	}
+	c.station.clock.after(wait, func() {
+		c.station.meter.each(&c.tally, func(t *tally) { t.retried++ })
+		u.attempt()
+	})
+}
+
+func (u *user) leave() { u.crowd.live-- }

@@ -1,0 +1,134 @@
+package cost
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+)
+
+func near(t *testing.T, what string, got, want time.Duration) {
+	t.Helper()
+	if math.Abs(float64(got-want)) > 0.01*float64(want) {
+		t.Errorf("%s takes %v, want %v", what, got, want)
+	}
+}
+
+// TestRoofline has the arithmetic of a 70B model on four H100 as the consumer chatbot
+// of the documentation works it out: 11,314 tokens of prefill a second, 13.4 TB/s.
+func TestRoofline(t *testing.T) {
+	m, err := Roofline(Device{PrefillRate: 11314, ReadRate: 13.4e12, WeightBytes: 140e9, KVBytes: 327680})
+	if err != nil {
+		t.Fatal(err)
+	}
+	prompt, limit := m.Time(Pass{}.Add(4000, 0))
+	near(t, "a prompt of 4000 tokens", prompt, 353500*time.Microsecond)
+	if limit != Arithmetic {
+		t.Error("a long prompt waits for memory")
+	}
+	var p Pass
+	for range 64 {
+		p = p.Add(1, 4000)
+	}
+	step, limit := m.Time(p)
+	near(t, "a step of 64 sequences", step, 16707*time.Microsecond) // (140 GB + 64 * 4000 * 320 KiB) / 13.4 TB/s
+	if limit != Memory {
+		t.Error("decoding waits for arithmetic")
+	}
+}
+
+func TestKnots(t *testing.T) {
+	m := Model{Rows: []Knot{{1, .010}, {16, .010}, {256, .130}}, Read: 1e-6}
+	for rows, want := range map[int]time.Duration{1: 10, 8: 10, 16: 10, 136: 70, 256: 130, 376: 190} {
+		got, _ := m.Time(Pass{Rows: rows})
+		near(t, "a pass by table", got, want*time.Millisecond)
+	}
+	got, _ := m.Time(Pass{Rows: 1, Read: 10000})
+	near(t, "a pass that reads", got, 20*time.Millisecond)
+}
+
+func TestValidate(t *testing.T) {
+	for text, m := range map[string]Model{
+		"no rows":              {},
+		"may become less":      {Rows: []Knot{{1, .01}, {4, .001}}},
+		"read is -1 s":         {Rows: []Knot{{1, .01}}, Read: -1},
+		"at least 1 row":       {Rows: []Knot{{0, .01}}},
+		"lookback is NaN s":    {Rows: []Knot{{1, .01}}, Lookback: math.NaN()},
+		"takes +Inf s: want":   {Rows: []Knot{{1, math.Inf(1)}}},
+		"overhead is 1e+09 s:": {Rows: []Knot{{1, .01}}, Overhead: 1e9},
+	} {
+		if err := m.Validate(); err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("%+v: %v, want %q", m, err, text)
+		}
+	}
+	if _, err := Roofline(Device{PrefillRate: 1, ReadRate: 0, WeightBytes: 1, KVBytes: 1}); err == nil {
+		t.Error("a device that reads nothing is taken")
+	}
+}
+
+// passes draws passes as engines have them: prompts, decoding, and both.
+func passes(n int) (out []Pass) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	for range n {
+		var p Pass
+		for range rng.IntN(24) {
+			p = p.Add(1, rng.IntN(3000))
+		}
+		if p.Rows == 0 || rng.IntN(3) == 0 {
+			p = p.Add(1+rng.IntN(1000), rng.IntN(2)*rng.IntN(2000))
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// TestFit measures a machine whose times are known, with noise of 5 %.
+func TestFit(t *testing.T) {
+	truth := Model{
+		Rows:     []Knot{{1, .004}, {16, .008}, {64, .030}, {1024, .5}},
+		Sequence: 5e-5,
+		Read:     4e-7,
+		Lookback: 2e-9,
+	}
+	rng := rand.New(rand.NewPCG(2, 2))
+	var samples []Sample
+	for _, p := range passes(1000) {
+		took, _ := truth.Time(p)
+		samples = append(samples, Sample{p, time.Duration(float64(took) * (1 + .05*(2*rng.Float64()-1)))})
+	}
+	m, err := Fit(samples)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := m.Error; e.Passes != 200 || e.Median > .04 || e.P95 > .08 || math.Abs(e.Total) > .01 {
+		t.Errorf("the fit is off by %+v", e)
+	}
+	for _, p := range passes(200) {
+		want, _ := truth.Time(p)
+		if got, _ := m.Time(p); math.Abs(float64(got)/float64(want)-1) > .1 {
+			t.Errorf("%+v takes %v, want %v", p, got, want)
+		}
+	}
+}
+
+// TestFitKeepsItsLaws fits times that no machine has: less for more rows.
+func TestFitKeepsItsLaws(t *testing.T) {
+	var samples []Sample
+	for i := range 100 {
+		samples = append(samples, Sample{Pass{Rows: 1 + i*10, Sequences: 1}, time.Second / time.Duration(1+i)})
+	}
+	m, err := Fit(samples)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Error.P95 < 0.1 {
+		t.Errorf("a model that cannot fit says that it is off by %+v", m.Error)
+	}
+	if _, err := Fit(samples[:10]); err == nil || !strings.Contains(err.Error(), "at least 40") {
+		t.Errorf("10 samples give %v", err)
+	}
+	if _, err := Fit(append(samples, Sample{Pass: Pass{Rows: 1}})); err == nil {
+		t.Error("a pass that took no time is fitted")
+	}
+}

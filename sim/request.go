@@ -1,0 +1,79 @@
+package sim
+
+import (
+	"time"
+
+	"parley"
+	"parley/engine/sched"
+	"parley/queue"
+	"parley/route"
+)
+
+// A script is the prompt of a request and the answer that will be written.
+type script struct {
+	tokens []parley.Token
+	// prompt is how many of them are the prompt, most how long an answer the client
+	// allows.
+	prompt, most int
+	keys         []parley.BlockKey
+}
+
+// output returns how long the answer will be.
+func (t *script) output() int { return len(t.tokens) - t.prompt }
+
+// times are when things happened to a request: when its first attempt came, when this
+// one did, when it was sent to a worker, and its first token.
+type times struct{ born, came, sent, first time.Duration }
+
+// News is what a client hears of its request.
+type news uint8
+
+const (
+	rejected news = iota
+	finished
+)
+
+// A request is one attempt to have something answered.
+type request struct {
+	*script
+	entry    queue.Entry
+	seq      sched.Seq
+	query    route.Request
+	decision route.Decision
+	times    times
+	written  int
+	tally    *tally
+	seat     seat
+	// told is called when the attempt has ended.
+	told func(r *request, what news, retry time.Duration)
+}
+
+// A seat is a request's place with a worker.
+type seat struct {
+	worker *worker // nil if it has none
+	place  int     // among the worker's requests
+	// reading is set until the worker has written something.
+	reading bool
+}
+
+// prepare makes the sequence that a worker gets: the prompt, and what was written
+// before, if the request had another worker.
+func (r *request) prepare(objective time.Duration, now time.Duration) {
+	known := r.prompt + r.written
+	if r.seq.Owner != nil {
+		r.seq = sched.Seq{}
+	}
+	r.seq.Tokens, r.seq.Prompt, r.seq.Most = r.tokens[:known], known, r.prompt+r.most
+	r.seq.Class, r.seq.Tenant, r.seq.Owner = r.entry.Class, r.entry.Tenant, r
+	r.seq.Objective, r.seq.Waited = objective, now-r.times.came
+}
+
+// write makes the next token known and returns whether it is the last.
+func (r *request) write(now time.Duration) (last bool) {
+	r.written++
+	r.seq.Tokens = r.tokens[:r.prompt+r.written]
+	if r.times.first == 0 {
+		r.times.first = now
+	}
+	return r.written >= r.output()
+}

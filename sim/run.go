@@ -1,0 +1,99 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+)
+
+// A simulation is the state of a run.
+type simulation struct {
+	*Scenario
+	clock    *clock
+	meter    *meter
+	stations []*station
+	crowds   []*crowd
+}
+
+// Run simulates a scenario.
+func Run(sc *Scenario) (*Result, error) {
+	s, err := newSimulation(sc)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range s.stations {
+		for range t.Workers {
+			t.start(0)
+		}
+		s.clock.after(0, t.probe)
+	}
+	for _, e := range sc.Events {
+		s.clock.after(e.At, func() { s.happen(e) })
+	}
+	for _, c := range s.crowds {
+		c.next()
+	}
+	for s.continues() {
+		s.clock.next()()
+	}
+	for _, t := range s.stations {
+		if t.err != nil {
+			return nil, fmt.Errorf("pool %s: %w", t.Name, t.err)
+		}
+	}
+	r := newResult(sc, s.meter)
+	for _, c := range s.crowds {
+		r.Traffic = append(r.Traffic, c.tally.figures(c.TrafficSpec.Name, s.clock.now))
+	}
+	return r, nil
+}
+
+func newSimulation(sc *Scenario) (*simulation, error) {
+	s := &simulation{Scenario: sc, clock: &clock{}}
+	s.meter = &meter{clock: s.clock, every: sc.Window, ttft: sc.TTFT, tpot: sc.TPOT}
+	for i := range sc.Pools {
+		t, err := newStation(&sc.Pools[i], sc.Seed, s.meter)
+		if err != nil {
+			return nil, err
+		}
+		s.stations = append(s.stations, t)
+	}
+	for i := range sc.Traffic {
+		t := &sc.Traffic[i]
+		c, err := newCrowd(t, i, sc.Seed, s.station(t.Pool), sc.Duration)
+		if err != nil {
+			return nil, err
+		}
+		s.crowds = append(s.crowds, c)
+	}
+	return s, nil
+}
+
+func (s *simulation) station(name string) *station {
+	return s.stations[slices.IndexFunc(s.stations, func(t *station) bool { return t.Name == name })]
+}
+
+// continues reports whether a user is there or will come, and there is time.
+func (s *simulation) continues() bool {
+	wrong := slices.ContainsFunc(s.stations, func(t *station) bool { return t.err != nil })
+	if wrong || s.clock.now >= s.Duration+s.Drain {
+		return false
+	}
+	return slices.ContainsFunc(s.crowds, func(c *crowd) bool { return c.live > 0 || c.more })
+}
+
+// happen loses and starts workers.
+func (s *simulation) happen(e Incident) {
+	t := s.station(e.Pool)
+	lost := t.lose(e.Lose)
+	if e.After > 0 && lost > 0 {
+		s.clock.after(e.After, func() {
+			for range lost {
+				t.start(t.ColdStart)
+			}
+		})
+	}
+	for range e.Start {
+		t.start(t.ColdStart)
+	}
+	t.dispatch()
+}

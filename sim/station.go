@@ -1,0 +1,316 @@
+package sim
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"parley"
+	"parley/engine/kv"
+	"parley/engine/sched"
+	"parley/queue"
+	"parley/route"
+)
+
+// probeEvery is how often workers are asked how they are, and pools are looked at.
+const probeEvery = time.Second
+
+// A station is a pool at work: workers, the queue before them and the router between.
+type station struct {
+	*PoolSpec
+	kind
+	objective parley.SLO
+	price     float64 // of a worker, for an hour
+	queue     *queue.Queue
+	workers   []*worker
+	numbers   int
+	turn      int // of round robin
+	// parked are requests whose turn has come and for which no worker has room.
+	parked []*request
+	err    error
+}
+
+func newStation(p *PoolSpec, seed uint64, m *meter) (*station, error) {
+	machine, err1 := p.machine()
+	shares, err2 := p.reserve()
+	config, err3 := p.queueConfig()
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return nil, err
+	}
+	t := &station{PoolSpec: p, price: machine.price, objective: parley.SLO{TTFT: m.ttft, TPOT: m.tpot}}
+	var err error
+	if t.queue, err = queue.New(config); err != nil {
+		return nil, err
+	}
+	t.kind = kind{
+		name:     p.Name,
+		clock:    m.clock,
+		meter:    m,
+		cost:     machine.cost,
+		hostCopy: p.HostCopy,
+		wrote:    t.wrote,
+		left:     t.remove,
+		sched: sched.Config{
+			Blocks:      machine.blocks,
+			StepTokens:  p.StepTokens,
+			StepOutputs: p.StepTokens,
+			Seqs:        p.Seqs,
+			Target:      p.Target,
+			Reserve:     shares,
+			Baseline:    sched.Baseline{NoPrefixCache: p.NoCache},
+			Cache: kv.Config{
+				HostBlocks: p.HostBlocks,
+				Ghosts:     p.Ghosts,
+				Events:     eventsKept,
+				Seed:       seed,
+			},
+		},
+	}
+	t.router, err = route.New(route.Config{Seed: seed})
+	return t, err
+}
+
+// fail ends the run: the simulator itself is wrong.
+func (t *station) fail(err error) { t.err = errors.Join(t.err, err) }
+
+// start begins a worker that is ready after a time.
+func (t *station) start(in time.Duration) {
+	w, err := newWorker(&t.kind, t.numbers)
+	if err != nil {
+		t.fail(err)
+		return
+	}
+	t.numbers++
+	t.workers = append(t.workers, w)
+	t.clock.after(in, func() {
+		if w.phase != starting {
+			return
+		}
+		if err := w.join(); err != nil {
+			t.fail(err)
+		}
+		t.dispatch()
+	})
+}
+
+// remove takes a worker out that has nothing to do any more.
+func (t *station) remove(w *worker) {
+	if w.up() {
+		t.router.Leave(w.id)
+	}
+	w.phase = gone
+	t.workers = slices.DeleteFunc(t.workers, func(x *worker) bool { return x == w })
+}
+
+// lose takes workers out at once, the first ones, and returns how many. Their requests
+// continue elsewhere.
+func (t *station) lose(n int) (lost int) {
+	var homeless []*request
+	for _, w := range slices.Clone(t.workers) {
+		if lost < n && w.phase == ready {
+			t.remove(w)
+			homeless = append(homeless, w.lose()...)
+			lost++
+		}
+	}
+	for _, r := range homeless {
+		t.meter.each(r.tally, func(t *tally) { t.moved++ })
+		t.send(r)
+	}
+	return lost
+}
+
+// probe looks at the pool, once a second.
+func (t *station) probe() {
+	for _, w := range t.workers {
+		if w.up() {
+			w.report()
+		}
+	}
+	t.dispatch()
+	t.sample()
+	t.clock.after(probeEvery, t.probe)
+}
+
+// sample adds what is seen of the workers to the present window.
+func (t *station) sample() {
+	g := &t.meter.window().gauge
+	var blocks, used int
+	for _, w := range t.workers {
+		g.replicas++
+		g.dollars += t.price * probeEvery.Hours()
+		if !w.up() {
+			continue
+		}
+		g.ready++
+		use := w.plans.Use()
+		blocks, used = blocks+use.Total, used+use.InUse
+		g.running += w.plans.Running()
+		g.kvMost = max(g.kvMost, float64(use.InUse)/float64(use.Total))
+	}
+	if blocks > 0 {
+		g.kv += float64(used) / float64(blocks)
+	}
+	g.queued += t.queue.Len() + len(t.parked)
+	g.samples++
+}
+
+func (t *station) ready() (n int) {
+	for _, w := range t.workers {
+		if w.phase == ready {
+			n++
+		}
+	}
+	return n
+}
+
+// fits reports whether a worker could ever hold a request.
+func (t *station) fits(r *request) bool {
+	r.prepare(0, 0)
+	r.seq.Owner = nil
+	return t.sched.Fit(&r.seq)
+}
+
+// arrive lets a request come. Its text, tenant, class and client are known.
+func (t *station) arrive(r *request) {
+	now := t.clock.time()
+	r.query = route.Request{
+		PromptTokens: r.prompt,
+		OutputTokens: r.most,
+		Prompts:      []route.Prompt{{BlockTokens: blockTokens, Keys: r.keys}},
+	}
+	if t.OneTier {
+		r.entry.Class = parley.Free
+	}
+	e := &r.entry
+	e.Prompt, e.MaxOutput, e.Objective, e.Owner = r.prompt, r.most, t.objective, r
+	e.Cached, e.CachedKnown = t.router.Cached(&r.query, now)
+	if t.NoQueue {
+		r.times.sent = t.clock.now
+		t.send(r)
+		return
+	}
+	verdict := t.queue.Push(e, now)
+	if verdict.Refused != "" {
+		t.reject(e, verdict.Retry)
+		return
+	}
+	if d := verdict.Displaced; d != nil {
+		t.reject(d, t.queue.Retry(d, 0))
+	}
+	t.dispatch()
+}
+
+func (t *station) reject(e *queue.Entry, retry time.Duration) {
+	r := e.Owner.(*request)
+	t.meter.each(r.tally, func(t *tally) { t.rejected++ })
+	r.told(r, rejected, retry)
+}
+
+// dispatch sends every request that may go to a worker.
+func (t *station) dispatch() {
+	now := t.clock.time()
+	if len(t.parked) > 0 {
+		t.sendParked()
+	}
+	if t.NoQueue {
+		return
+	}
+	t.queue.Workers(t.ready())
+	for e := t.queue.Expire(now); e != nil; e = t.queue.Expire(now) {
+		t.reject(e, t.queue.Retry(e, 0))
+	}
+	for e := t.queue.Trim(now); e != nil; e = t.queue.Trim(now) {
+		t.reject(e, t.queue.Retry(e, 0))
+	}
+	for e := t.queue.Next(now); e != nil; e = t.queue.Next(now) {
+		r := e.Owner.(*request)
+		r.times.sent = t.clock.now
+		t.send(r)
+	}
+}
+
+// sendParked tries again to send what no worker had room for, the oldest first.
+func (t *station) sendParked() {
+	sent := 0
+	for sent < len(t.parked) && t.offer(t.parked[sent]) {
+		sent++
+	}
+	t.parked = slices.Delete(t.parked, 0, sent)
+}
+
+// send gives a request to a worker, or lets it wait for one that has room.
+func (t *station) send(r *request) {
+	if len(t.parked) > 0 || !t.offer(r) {
+		t.parked = append(t.parked, r)
+	}
+}
+
+// offer gives a request to the worker that the router picks; it reports whether there
+// is one.
+func (t *station) offer(r *request) bool {
+	now := t.clock.time()
+	d, err := t.router.Pick(&r.query, now)
+	if err != nil {
+		return false
+	}
+	if t.RoundRobin {
+		d = t.inTurn(d)
+	}
+	t.router.Sent(&r.query, &d, now)
+	r.decision = d
+	i := slices.IndexFunc(t.workers, func(w *worker) bool { return w.phase == ready && w.id == d.Worker })
+	if i < 0 {
+		t.fail(errors.New("the router picked a worker that is not there"))
+		return true
+	}
+	r.prepare(t.objective.TTFT, t.clock.now)
+	t.workers[i].take(r)
+	return true
+}
+
+// inTurn replaces a decision by the next worker in turn.
+func (t *station) inTurn(d route.Decision) route.Decision {
+	for range t.workers {
+		t.turn++
+		if w := t.workers[t.turn%len(t.workers)]; w.phase == ready {
+			return route.Decision{Worker: w.id, Uncached: d.Cached + d.Uncached}
+		}
+	}
+	return d
+}
+
+// drop takes a request whose client has gone from wherever it is.
+func (t *station) drop(r *request) {
+	if i := slices.Index(t.parked, r); i >= 0 {
+		t.parked = slices.Delete(t.parked, i, i+1)
+	}
+	if w := r.seat.worker; w != nil {
+		w.giveUp(r)
+	}
+	t.queue.Cancel(&r.entry, t.clock.time())
+	t.dispatch()
+}
+
+// wrote takes in that a worker has written a token of a request.
+func (t *station) wrote(r *request) {
+	now := t.clock.time()
+	begins := r.times.first == 0
+	last := r.write(t.clock.now)
+	if begins {
+		t.meter.began(r.tally, &r.times, r.prompt, r.seq.Cached.HitTokens, r.seq.Waits)
+	}
+	if !t.NoQueue {
+		t.queue.Started(&r.entry, now)
+		t.queue.Served(&r.entry, 1, now)
+	}
+	if last {
+		t.meter.ended(r.tally, &r.times, r.written)
+		r.seat.worker.finish(r)
+		t.queue.Finish(&r.entry, r.prompt-r.seq.Cached.HitTokens, r.written, now)
+		r.told(r, finished, 0)
+	}
+	if begins || last {
+		t.dispatch()
+	}
+}

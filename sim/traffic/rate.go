@@ -1,0 +1,107 @@
+package traffic
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// A RatePoint says how many events there are in a second at a time.
+type RatePoint struct {
+	At        time.Duration
+	PerSecond float64
+}
+
+// A Rate is how many events there are in a second, over time: straight lines between
+// its points, and level before the first and after the last.
+type Rate []RatePoint
+
+const rateMax = 1e9
+
+// Validate reports everything that is wrong with the points.
+func (r Rate) Validate() error {
+	var problems []error
+	if len(r) == 0 {
+		problems = append(problems, errors.New("a rate without points: expected at least one"))
+	}
+	for i, p := range r {
+		if !(p.PerSecond >= 0 && p.PerSecond <= rateMax) {
+			problems = append(problems, fmt.Errorf("a rate of %g per second: expected 0 to %g", p.PerSecond, rateMax))
+		}
+		if p.At < 0 || i > 0 && p.At <= r[i-1].At {
+			problems = append(problems,
+				fmt.Errorf("a rate at %v: expected times from 0 on, each after the one before", p.At))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// At returns the rate at a time.
+func (r Rate) At(at time.Duration) float64 {
+	i := 0
+	for i < len(r) && r[i].At <= at {
+		i++
+	}
+	switch i {
+	case 0:
+		return r[0].PerSecond
+	case len(r):
+		return r[i-1].PerSecond
+	}
+	a, b := r[i-1], r[i]
+	part := float64(at-a.At) / float64(b.At-a.At)
+	return a.PerSecond + float64(part*(b.PerSecond-a.PerSecond))
+}
+
+// After returns when events more have come after from; ok is false if that is never.
+// The gaps of a steady flow, drawn with a mean of one event, become those of this one.
+func (r Rate) After(from time.Duration, events float64) (at time.Duration, ok bool) {
+	for _, p := range r {
+		if p.At <= from {
+			continue
+		}
+		a, b := r.At(from), p.PerSecond
+		span := (p.At - from).Seconds()
+		if area := span * (a + b) / 2; area < events {
+			events -= area
+			from = p.At
+			continue
+		}
+		return from + seconds(timeOfArea(a, (b-a)/span, events)), true
+	}
+	last := r[len(r)-1].PerSecond
+	if last == 0 {
+		return 0, false
+	}
+	return from + seconds(events/last), true
+}
+
+// timeOfArea solves area = a*t + slope*t*t/2 for the first t, in the form that loses
+// nothing where the slope is small.
+func timeOfArea(a, slope, area float64) float64 {
+	root := math.Sqrt(max(0, float64(a*a)+float64(2*slope*area)))
+	if a+root == 0 {
+		return 0
+	}
+	return 2 * area / (a + root)
+}
+
+func seconds(s float64) time.Duration {
+	return time.Duration(min(math.Round(s*1e9), math.MaxInt64/4))
+}
+
+// dayPoints is how many points stand for the curve of a day.
+const dayPoints = 48
+
+// Days returns the rate of days that swing between a trough and a peak, which is at
+// the given time of each day, as a cosine does.
+func Days(trough, peak float64, peakAt time.Duration, days int) (r Rate) {
+	const day = 24 * time.Hour
+	for i := range days*dayPoints + 1 {
+		at := day / dayPoints * time.Duration(i)
+		angle := 2 * math.Pi * float64((at-peakAt)%day) / float64(day)
+		r = append(r, RatePoint{at, trough + float64((peak-trough)*(1+math.Cos(angle))/2)})
+	}
+	return r
+}

@@ -1,0 +1,294 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"parley"
+	"parley/engine/kv"
+	"parley/engine/sched"
+	"parley/route"
+	"parley/route/kvindex"
+	"parley/sim/cost"
+)
+
+const blockTokens = kv.BlockTokens
+
+// eventsKept is how many changes of its cache a worker can report at once: more than
+// one pass makes.
+const eventsKept = 1 << 14
+
+// A phase is where a worker is in its life.
+type phase uint8
+
+const (
+	starting phase = iota
+	ready
+	draining
+	gone
+)
+
+// A kind is what all workers of a pool have in common.
+type kind struct {
+	name     string
+	clock    *clock
+	meter    *meter
+	router   *route.Router
+	sched    sched.Config
+	cost     *cost.Model
+	hostCopy time.Duration
+	// wrote is called for each token, and left when a worker that drains has no
+	// request any more.
+	wrote func(r *request)
+	left  func(w *worker)
+}
+
+// A worker is a scheduler and the passes that it plans.
+type worker struct {
+	*kind
+	number int
+	phase  phase
+	id     route.ID
+	plans  *sched.Scheduler
+	guests guests
+	pass   pass
+	told   changes
+	end    func() // of the present pass
+}
+
+// guests are the requests that a worker was sent and that have not ended. joining and
+// leaving are those that the scheduler learns of before the next pass.
+type guests struct {
+	present, joining, leaving []*request
+	// unbegun are prompt tokens of requests without a first token.
+	unbegun int
+}
+
+// A pass is one that is being computed; its plan is nil if none is.
+type pass struct {
+	plan      *sched.Plan
+	took      time.Duration
+	limit     cost.Limit
+	preempted uint64 // so far
+}
+
+// changes of the cache are reported up to one of them, batch by batch.
+type changes struct {
+	seq   uint64
+	batch kvindex.Batch
+	keys  []parley.BlockKey
+}
+
+// newWorker returns a worker that starts.
+func newWorker(k *kind, number int) (*worker, error) {
+	w := &worker{kind: k, number: number}
+	w.end = w.endPass
+	var err error
+	w.plans, err = sched.New(k.sched)
+	return w, err
+}
+
+// join makes the worker routable.
+func (w *worker) join() (err error) {
+	w.id, err = w.router.Join(route.Member{
+		Name:           fmt.Sprint(w.name, "-", w.number),
+		BlockTokens:    blockTokens,
+		CapacityTokens: w.sched.Blocks * blockTokens,
+		Source:         kvindex.Source{Events: true},
+	})
+	w.phase = ready
+	w.report()
+	return err
+}
+
+// up reports whether the worker computes.
+func (w *worker) up() bool { return w.phase == ready || w.phase == draining }
+
+// report gives the router how the worker is.
+func (w *worker) report() {
+	w.router.Report(w.id, route.Status{
+		Ready:         w.phase == ready,
+		UsedTokens:    w.plans.Use().InUse * blockTokens,
+		WaitingTokens: w.guests.unbegun,
+		Running:       w.plans.Running(),
+	})
+}
+
+// lose ends the worker at once and returns the requests that it had.
+func (w *worker) lose() []*request {
+	present := w.guests.present
+	for _, r := range present {
+		r.seat = seat{}
+	}
+	w.phase, w.pass.plan, w.guests = gone, nil, guests{}
+	return present
+}
+
+// take gives the worker a request.
+func (w *worker) take(r *request) {
+	g := &w.guests
+	r.seat = seat{worker: w, place: len(g.present), reading: true}
+	g.present = append(g.present, r)
+	g.joining = append(g.joining, r)
+	g.unbegun += r.decision.Uncached
+	if w.pass.plan == nil {
+		w.round()
+	}
+}
+
+// release takes a request off the worker, which has ended or was given up.
+func (w *worker) release(r *request) {
+	w.begins(r)
+	w.router.Done(&r.decision)
+	g := &w.guests
+	last := len(g.present) - 1
+	g.present[r.seat.place] = g.present[last]
+	g.present[r.seat.place].seat.place = r.seat.place
+	g.present = g.present[:last]
+	r.seat = seat{}
+}
+
+// giveUp takes a request off the worker whose client has gone. The scheduler learns of it
+// before the next pass.
+func (w *worker) giveUp(r *request) {
+	w.release(r)
+	g := &w.guests
+	if i := slices.Index(g.joining, r); i >= 0 {
+		g.joining = slices.Delete(g.joining, i, i+1)
+		return
+	}
+	g.leaving = append(g.leaving, r)
+}
+
+// finish takes a request off the worker that is answered.
+func (w *worker) finish(r *request) {
+	w.plans.Remove(&r.seq, w.clock.time())
+	w.release(r)
+}
+
+// begins notes that the prompt of a request was computed, or will not be.
+func (w *worker) begins(r *request) {
+	if r.seat.reading {
+		r.seat.reading = false
+		w.guests.unbegun -= r.decision.Uncached
+		w.router.Computed(&r.decision)
+	}
+}
+
+// round begins a pass, if there is something to compute.
+func (w *worker) round() {
+	now := w.clock.time()
+	g := &w.guests
+	for _, r := range g.joining {
+		w.plans.Add(&r.seq, epoch.Add(r.times.sent))
+	}
+	for _, r := range g.leaving {
+		w.plans.Remove(&r.seq, now)
+	}
+	clear(g.leaving)
+	g.joining, g.leaving = g.joining[:0], g.leaving[:0]
+	w.reportBlocks()
+	plan := w.plans.Next(now)
+	var work cost.Pass
+	for i := range plan.Parts {
+		work = work.Add(plan.Parts[i].Tokens, plan.Parts[i].Seq.Computed)
+	}
+	w.pass.plan = nil
+	if work.Rows+len(plan.Copies) == 0 {
+		return
+	}
+	w.pass.plan, w.pass.took, w.pass.limit = plan, 0, cost.Memory
+	if work.Rows > 0 {
+		w.pass.took, w.pass.limit = w.cost.Time(work)
+	}
+	w.clock.after(w.pass.took+w.copy(plan), w.end)
+}
+
+// copy returns how long the copies of a plan take.
+func (w *worker) copy(plan *sched.Plan) (all time.Duration) {
+	for i := range plan.Copies {
+		if m := &plan.Copies[i]; m.From != m.To {
+			w.plans.Copied(m.From, m.To, 1, w.hostCopy)
+			all += w.hostCopy
+		}
+	}
+	return all
+}
+
+// endPass delivers what a pass computed and begins the next one.
+func (w *worker) endPass() {
+	if w.phase == gone {
+		return
+	}
+	plan := w.pass.plan
+	if len(plan.Parts) > 0 {
+		w.plans.Commit(plan, w.pass.took)
+		preempted := w.plans.Preempted()
+		w.meter.passed(w.pass.took, w.pass.limit, preempted-w.pass.preempted)
+		w.pass.preempted = preempted
+	}
+	for i := range plan.Parts {
+		r := plan.Parts[i].Seq.Owner.(*request)
+		if r.seat.worker == w && r.seq.Computed == len(r.seq.Tokens) {
+			w.begins(r)
+			w.wrote(r)
+		}
+	}
+	w.round()
+	if w.phase == draining && len(w.guests.present) == 0 {
+		w.left(w)
+	}
+}
+
+// reportBlocks gives the index what has changed in the cache.
+func (w *worker) reportBlocks() {
+	c := &w.told
+	if !w.up() || w.plans.Seq() == c.seq {
+		return
+	}
+	events, ok := w.plans.EventsSince(c.seq)
+	index, number := w.router.Index(w.id)
+	if !ok { // more than are kept: report all that is there
+		c.seq = w.restore(index, number)
+		return
+	}
+	c.collect(events)
+	c.seq = w.plans.Seq()
+	index.Apply(number, c.batch)
+	c.batch.Seq++
+}
+
+// collect makes a batch of events, of which neighbours of a kind are one.
+func (c *changes) collect(events func(func(kv.Event) bool)) {
+	c.batch.Events, c.keys = c.batch.Events[:0], c.keys[:0]
+	for e := range events {
+		c.keys = append(c.keys, e.Hash.Key())
+	}
+	at := 0
+	for e := range events {
+		kind, tier := kvindex.Kind(e.Kind), kvindex.CacheTier(e.Tier)
+		if n := len(c.batch.Events); n > 0 && c.batch.Events[n-1].Kind == kind && c.batch.Events[n-1].Tier == tier {
+			last := &c.batch.Events[n-1]
+			last.Keys = last.Keys[:len(last.Keys)+1]
+		} else {
+			c.batch.Events = append(c.batch.Events, kvindex.Event{Kind: kind, Tier: tier, Keys: c.keys[at : at+1]})
+		}
+		at++
+	}
+}
+
+// restore gives the index all that the cache holds, and returns up to which change.
+func (w *worker) restore(index *kvindex.Index, number kvindex.Worker) uint64 {
+	seq, blocks := w.plans.Snapshot()
+	index.Restore(number, w.told.batch.Seq, func(yield func(kvindex.Event) bool) {
+		for e := range blocks {
+			key := [1]parley.BlockKey{e.Hash.Key()}
+			if !yield(kvindex.Event{Kind: kvindex.Stored, Tier: kvindex.CacheTier(e.Tier), Keys: key[:]}) {
+				return
+			}
+		}
+	})
+	w.told.batch.Seq++
+	return seq
+}
