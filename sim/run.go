@@ -20,13 +20,17 @@ func Run(sc *Scenario) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	return s.run()
+}
+
+func (s *simulation) run() (*Result, error) {
 	for _, t := range s.stations {
 		for range t.Workers {
 			t.start(0)
 		}
 		s.clock.after(0, t.probe)
 	}
-	for _, e := range sc.Events {
+	for _, e := range s.Events {
 		s.clock.after(e.At, func() { s.happen(e) })
 	}
 	for _, c := range s.crowds {
@@ -40,7 +44,7 @@ func Run(sc *Scenario) (*Result, error) {
 			return nil, fmt.Errorf("pool %s: %w", t.Name, t.err)
 		}
 	}
-	r := newResult(sc, s.meter)
+	r := newResult(s.Scenario, s.meter)
 	for _, c := range s.crowds {
 		r.Traffic = append(r.Traffic, c.tally.figures(c.TrafficSpec.Name, s.clock.now))
 	}
