@@ -72,8 +72,8 @@ func TestNothingIsLost(t *testing.T) {
 		// An attempt ends answered, rejected or given up; a request fails before any.
 		attempts := n.arrived - n.failed + n.retried
 		if c.live != 0 || attempts != n.finished+n.rejected+n.hungUp {
-			t.Errorf("%s: %d users are left; %d attempts, %d answered, %d rejected, %d given up", c.TrafficSpec.Name, c.live,
-				attempts, n.finished, n.rejected, n.hungUp)
+			t.Errorf("%s: %d users are left; %d attempts, %d answered, %d rejected, %d given up", c.TrafficSpec.Name,
+				c.live, attempts, n.finished, n.rejected, n.hungUp)
 		}
 	}
 	st := s.stations[0]
