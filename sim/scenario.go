@@ -45,6 +45,9 @@ type PoolSpec struct {
 	// Cost takes the place of the roofline of the replica; Price of its price per hour.
 	Cost  *cost.Model `yaml:"cost"`
 	Price float64     `yaml:"price"`
+	// Calibration is a file with the cost, as parley bench calibrate writes it. The caller
+	// of Read puts it into Cost.
+	Calibration string `yaml:"calibration"`
 	// Overhead is what a pass takes besides arithmetic and memory, with a roofline;
 	// default 1 ms.
 	Overhead time.Duration `yaml:"overhead"`
@@ -75,7 +78,7 @@ type PoolSpec struct {
 	NoCache    bool `yaml:"no_cache"`
 	NoQueue    bool `yaml:"no_queue"`
 	OneTier    bool `yaml:"one_tier"`
-	// Tokens is what running answers may be slowed to; default as in production.
+	// TokenMax is what running answers may be slowed to; default as in production.
 	TokenMax time.Duration `yaml:"token_max"`
 }
 

@@ -28,6 +28,7 @@ import (
 	"parley/cli/planner"
 	"parley/cli/serve"
 	"parley/cli/settings"
+	"parley/cli/simulate"
 )
 
 func main() { os.Exit(run(slices.Clone(os.Args[1:]))) }
@@ -80,7 +81,8 @@ It includes two small models, so these work right away:
 		library.NewRm(), library.NewCp(),
 		monitor.NewPs(), monitor.NewTop(), newLink(), drill.New(), doctor.New(), keys.NewUsage(), keys.NewAudit(),
 		library.NewModels(),
-		newConnect(), keys.New(), library.NewModel(), bench.New(), planner.New(), fleetctl.New(), newVersion(),
+		newConnect(), keys.New(), library.NewModel(), bench.New(), planner.New(),
+		simulate.New(), fleetctl.New(), newVersion(),
 		newLicenses(), newMan(), newExitCodes(),
 	)
 	help := root.HelpFunc()

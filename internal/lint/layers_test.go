@@ -15,7 +15,8 @@ import (
 // quantized block formats are the words that file readers and kernels share.
 var layers = [][]string{
 	{"test/scripted", "cmd/parley", "internal/builtin/gen", "internal/licenses/gen"},
-	{"cli/bench", "cli/chat", "cli/doctor", "cli/drill", "cli/fleetctl", "cli/keys", "cli/monitor", "cli/planner"},
+	{"cli/bench", "cli/chat", "cli/doctor", "cli/drill", "cli/fleetctl", "cli/keys", "cli/monitor", "cli/planner",
+		"cli/simulate"},
 	{"cli/serve"},
 	{"cli/library"},
 	{"cli/settings"},
