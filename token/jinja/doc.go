@@ -10,13 +10,22 @@
 // language (Go maps without order, Go number formatting, no Python methods)
 // and differ on a third of real templates.
 //
-// The path of a template, top to bottom:
+// From the bottom up, each part uses only what stands above it in this list:
 //
-//	Parse   lexer.go cuts the source into tokens, parser.go and
-//	        parse_expr.go build the tree of ast.go. Names become numbers.
-//	Render  exec.go runs statements, eval.go evaluates expressions over the
-//	        values of values.go. Filters, tests and methods have tables of
-//	        their own (filters.go, tests.go, methods.go).
+//	values       errors, text, value, map, read: what templates compute with
+//	render       limits, state, args: the state of one render and its limits
+//	operations   number, sequence, print, operators: what Python does to values
+//	names        json, format, methods, tests, filters, strftime, globals: what
+//	             templates call by name, in a table for each kind
+//	parsing      lexer cuts the source into tokens; parser, parse_expr and
+//	             parse_stmt make closures of them, with loop for the two
+//	             statements that hold most state
+//	Template     template: Parse and Render
+//
+// A template is compiled in one pass: each parse function returns a Go closure
+// that evaluates or runs what it has read, so there is no tree and no
+// interpreter beside the parser. Errors are panics with an [*Error] that Parse
+// and Render recover, as in text/template.
 //
 // A [Template] is immutable and may be rendered by many goroutines at once.
 // Templates and conversations are both untrusted: every loop, every copy and
@@ -26,9 +35,11 @@
 // on strings keep this provenance: literals are the author's, strings of the
 // conversation are data, and what is computed from data is data.
 //
-// What no prompt needs is left out, and asking for it is an error with its name:
-// HTML (escape, xmlattr, striptags, urlize; safe changes nothing), layout (center,
-// wordwrap, truncate, batch, slice, ljust, zfill), random text, named characters
-// (\N{…}), complex numbers, and loading other templates. Printing a method or an
-// iterator gives no memory address.
+// What no chat template is known to use is left out, and asking for it is an
+// error with its name and line, for filters, tests, tags and operators when the
+// template is parsed: the tags call, with, raw, block, include and their kin,
+// recursive loops, varargs and kwargs of macros; HTML (safe changes nothing);
+// layout, random text, groupby and attr; % on strings and widths in format; the
+// operator **, arithmetic beyond 64 bits and tuples as keys. Filters that Python
+// evaluates lazily compute their items at once, so their errors come earlier.
 package jinja

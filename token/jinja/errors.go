@@ -32,7 +32,7 @@ type Error struct {
 	Kind Kind
 	// Template is the name given to [Parse].
 	Template string
-	// Line is the template line, counted from 1, or 0 if unknown.
+	// Line is the template line, counted from 1.
 	Line    int
 	Message string
 }
@@ -42,19 +42,29 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("template %q line %d: %s: %s", e.Template, e.Line, e.Kind, e.Message)
 }
 
-func errorf(kind Kind, format string, args ...any) *Error {
-	return &Error{Kind: kind, Message: fmt.Sprintf(format, args...)}
+// fail ends the parse or the render. Like the parser and the executor of
+// text/template, this package carries its errors up by a panic that does not
+// leave it: see catch.
+func fail(kind Kind, format string, args ...any) {
+	panic(&Error{Kind: kind, Message: fmt.Sprintf(format, args...)})
 }
 
-func typeErrorf(format string, args ...any) error  { return errorf(TypeError, format, args...) }
-func valueErrorf(format string, args ...any) error { return errorf(ValueError, format, args...) }
-func limitErrorf(format string, args ...any) error { return errorf(LimitError, format, args...) }
+func failType(format string, args ...any)  { fail(TypeError, format, args...) }
+func failValue(format string, args ...any) { fail(ValueError, format, args...) }
+func failLimit(format string, args ...any) { fail(LimitError, format, args...) }
 
-// atLine gives err a place if it has none yet, so that the innermost
-// statement wins.
-func atLine(err error, name string, line int) error {
-	if e, ok := err.(*Error); ok && e.Line == 0 {
-		e.Line, e.Template = line, name
+// catch turns the panic of fail into an error of the template called name. An
+// error that has no line yet gets the one that line points to. Other panics
+// continue.
+func catch(err *error, name string, line *int) {
+	switch e := recover().(type) {
+	case nil:
+	case *Error:
+		if e.Template = name; e.Line == 0 {
+			e.Line = max(*line, 1)
+		}
+		*err = e
+	default:
+		panic(e)
 	}
-	return err
 }

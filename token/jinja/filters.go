@@ -1,25 +1,30 @@
 package jinja
 
-// A filterFunc computes "v|name(args)".
-type filterFunc func(in *interp, v Value, args callArgs) (Value, error)
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// A filter computes "v|name(args)".
+type filter = method
 
 // filterTable is filled at start and never changed: some filters look others
 // up, which Go does not allow in a plain declaration.
-var filterTable map[string]filterFunc
+var filterTable map[string]filter
 
 func init() {
-	filterTable = map[string]filterFunc{
+	filterTable = map[string]filter{
 		"abs":        filterAbs,
-		"attr":       filterAttr,
-		"capitalize": textMethod("capitalize"),
+		"capitalize": textFilter("capitalize"),
 		"count":      filterLength,
 		"d":          filterDefault,
 		"default":    filterDefault,
 		"dictsort":   filterDictSort,
 		"first":      filterFirst,
 		"float":      filterFloat,
-		"format":     filterFormat,
-		"groupby":    filterGroupBy,
 		"indent":     filterIndent,
 		"int":        filterInt,
 		"items":      filterItems,
@@ -27,16 +32,16 @@ func init() {
 		"last":       filterLast,
 		"length":     filterLength,
 		"list":       filterList,
-		"lower":      textMethod("lower"),
+		"lower":      textFilter("lower"),
 		"map":        filterMap,
-		"max":        filterExtreme(opGt),
-		"min":        filterExtreme(opLt),
+		"max":        filterExtreme("max", ">"),
+		"min":        filterExtreme("min", "<"),
 		"reject":     filterSelect(false, false),
 		"rejectattr": filterSelect(false, true),
 		"replace":    filterReplace,
 		"reverse":    filterReverse,
 		"round":      filterRound,
-		"safe":       filterSafe,
+		"safe":       filterString, // a prompt is not HTML, and nothing is escaped
 		"select":     filterSelect(true, false),
 		"selectattr": filterSelect(true, true),
 		"sort":       filterSort,
@@ -44,253 +49,211 @@ func init() {
 		"sum":        filterSum,
 		"title":      filterTitle,
 		"tojson":     filterToJSON,
-		"trim":       textMethod("strip", "chars"),
+		"trim":       filterTrim,
 		"unique":     filterUnique,
-		"upper":      textMethod("upper"),
+		"upper":      textFilter("upper"),
 	}
 }
 
-// softStr is str(v) that keeps markup.
-func (in *interp) softStr(v Value) (Value, error) {
-	switch v.(type) {
-	case string, *Text:
-		return v, nil
-	}
-	return in.str(v)
+// filter applies f. A filter that keeps no spans may return a plain string;
+// that string is the author's if all operands are.
+func (r *state) filter(f filter, v Value, args callArgs) Value {
+	return r.derived(f(r, v, args), v, args)
 }
 
-// textMethod is a filter that calls a string method on the text of its
-// operand.
-func textMethod(name string, params ...string) filterFunc {
-	return func(in *interp, v Value, args callArgs) (Value, error) {
-		values, err := args.params(name, params...)
-		if err != nil {
-			return nil, err
-		}
-		text, err := in.softStr(v)
-		if err != nil {
-			return nil, err
-		}
-		var pos []Value
-		for _, value := range values {
-			if !isAbsent(value) {
-				pos = append(pos, value)
-			}
-		}
-		return strMethods[name](in, text, callArgs{pos: pos})
-	}
+// textFilter calls a method without arguments on the text of its operand.
+func textFilter(name string) filter {
+	return func(r *state, v Value, args callArgs) Value { return strMethods[name](r, r.print(v).value(), args) }
 }
 
-func filterLength(_ *interp, v Value, args callArgs) (Value, error) {
-	if loop, ok := v.(*loopState); ok {
-		return loop.len()
-	}
+func filterTrim(r *state, v Value, args callArgs) Value {
+	p := args.bind("trim", 0, "chars")
+	return strMethods["strip"](r, r.print(v).value(), callArgs{pos: []Value{p.value(0, nil)}})
+}
+
+func filterString(r *state, v Value, args callArgs) Value {
+	args.none("string")
+	return r.print(v).value()
+}
+
+func filterLength(_ *state, v Value, args callArgs) Value {
+	args.none("length")
 	n, ok := lenOf(v)
 	if !ok {
-		return nil, typeErrorf("object of type '%s' has no len()", typeName(v))
+		failType("object of type '%s' has no len()", typeName(v))
 	}
-	return n, args.none("length")
+	return n
 }
 
-func filterDefault(_ *interp, v Value, args callArgs) (Value, error) {
-	values, err := args.params("default", "default_value", "boolean")
-	if err != nil {
-		return nil, err
+func filterDefault(_ *state, v Value, args callArgs) Value {
+	p := args.bind("default", 0, "default_value", "boolean")
+	if is[*undefined](v) || p.truth(1) && !truth(v) {
+		return p.value(0, "")
 	}
-	if isAbsent(values[0]) {
-		values[0] = ""
-	}
-	if isUndefined(v) || (boolOr(values[1], false) && !truth(v)) {
-		return values[0], nil
-	}
-	return v, nil
+	return v
 }
 
-func filterFirst(in *interp, v Value, args callArgs) (Value, error) {
-	next, err := in.iterate(v)
-	if err != nil {
-		return nil, err
+func filterFirst(r *state, v Value, args callArgs) Value {
+	args.none("first")
+	g, isGenerator := v.(*generator)
+	items := r.items(v)
+	if isGenerator && len(items) > 0 {
+		g.items = items[1:]
 	}
-	item, ok, err := next()
-	if err == nil && !ok {
-		return undefinedHint("no first item, sequence was empty"), args.none("first")
+	if len(items) > 0 {
+		return items[0]
 	}
-	return item, err
+	return undefinedHint("no first item, sequence was empty")
 }
 
-// isReversible says that Python's reversed(v) works.
-func isReversible(v Value) bool {
-	switch v.(type) {
-	case *generator, *loopState:
-		return false
+func filterLast(r *state, v Value, args callArgs) Value {
+	args.none("last")
+	if is[*generator](v) {
+		failType("'%s' object is not reversible", typeName(v))
 	}
-	_, ok := lenOf(v)
-	return ok
+	if items := r.items(v); len(items) > 0 {
+		return items[len(items)-1]
+	}
+	return undefinedHint("no last item, sequence was empty")
 }
 
-func filterLast(in *interp, v Value, args callArgs) (Value, error) {
-	if !isReversible(v) {
-		return nil, typeErrorf("'%s' object is not reversible", typeName(v))
-	}
-	items, err := in.collect(v)
-	if err != nil {
-		return nil, err
-	}
-	if len(items) == 0 {
-		return undefinedHint("no last item, sequence was empty"), args.none("last")
-	}
-	return items[len(items)-1], nil
-}
-
-func filterReverse(in *interp, v Value, args callArgs) (Value, error) {
-	if err := args.none("reverse"); err != nil {
-		return nil, err
-	}
+func filterReverse(r *state, v Value, args callArgs) Value {
+	args.none("reverse")
 	if isString(v) {
-		return in.slice(v, nil, nil, -1)
+		return r.slice(v, nil, nil, -1)
 	}
-	items, err := in.collect(v)
-	if err != nil {
-		return nil, err
-	}
-	if !isReversible(v) {
-		r, err := sliceRange(len(items), nil, nil, -1)
-		if err != nil {
-			return nil, err
-		}
-		backwards, err := in.sliceItems(items, r)
-		return &List{Items: backwards}, err
-	}
-	i := len(items)
-	return in.generate("list_reverseiterator", func() (Value, bool, error) {
-		if i == 0 {
-			return nil, false, nil
-		}
-		i--
-		return items[i], true, in.work(1)
-	}), nil
+	items := r.items(v)
+	r.allocItems(len(items))
+	items = slices.Clone(items)
+	slices.Reverse(items)
+	return &generator{items: items, kind: "list_reverseiterator"}
 }
 
-func filterList(in *interp, v Value, args callArgs) (Value, error) {
-	items, err := in.collect(v)
-	if err != nil {
-		return nil, err
-	}
-	return &List{Items: items}, args.none("list")
+func filterList(r *state, v Value, args callArgs) Value {
+	args.none("list")
+	items := r.items(v)
+	r.allocItems(len(items))
+	return &List{Items: slices.Clone(items)}
 }
 
-func filterItems(in *interp, v Value, args callArgs) (Value, error) {
-	if err := args.none("items"); err != nil {
-		return nil, err
-	}
+func filterItems(r *state, v Value, args callArgs) Value {
+	args.none("items")
 	m, ok := v.(*Map)
-	if !ok && !isUndefined(v) {
-		return in.generate("generator", func() (Value, bool, error) {
-			return nil, false, typeErrorf("can only get item pairs from a mapping")
-		}), nil
+	if !ok && !is[*undefined](v) {
+		failType("can only get item pairs from a mapping")
 	}
 	if !ok {
 		m = NewMap()
 	}
-	view := &dictView{of: m, kind: "dict_items"}
-	return in.generate("generator", in.iterateIndex(m.Len(), view.at)), nil
+	return &generator{items: r.pairs(m), kind: "generator"}
 }
 
-func filterString(in *interp, v Value, args callArgs) (Value, error) {
-	if err := args.none("string"); err != nil {
-		return nil, err
-	}
-	return in.softStr(v)
+func filterReplace(r *state, v Value, args callArgs) Value {
+	p := args.bind("replace", 2, "old", "new", "count")
+	return r.replace(r.print(v), r.str(p.values[0]), r.print(p.values[1]), p.integer(2, -1))
 }
 
-// filterSafe changes nothing: a prompt is not HTML, and nothing is escaped.
-func filterSafe(in *interp, v Value, args callArgs) (Value, error) {
-	if err := args.none("safe"); err != nil {
-		return nil, err
-	}
-	return in.softStr(v)
-}
-
-func filterAttr(in *interp, v Value, args callArgs) (Value, error) {
-	values, err := args.required("attr", 1, "name")
-	if err != nil {
-		return nil, err
-	}
-	name, err := strOr("attr", values[0], "")
-	if err != nil {
-		return nil, err
-	}
-	if u, ok := v.(*Undefined); ok {
-		return nil, u.err()
-	}
-	if found, ok, err := in.attribute(v, name); ok || err != nil {
-		return found, err
-	}
-	return undefinedAttr(v, name), nil
-}
-
-// filterFormat is the % operator with the arguments as a tuple or mapping.
-func filterFormat(in *interp, v Value, args callArgs) (Value, error) {
-	text, err := in.print(v)
-	if err != nil {
-		return nil, err
-	}
-	if len(args.names) == 0 {
-		return in.percentFormat(text.value(), &Tuple{Items: args.pos})
-	}
-	if len(args.pos) > 0 {
-		return nil, valueErrorf("can't handle positional and keyword arguments at the same time")
-	}
-	m := NewMap()
-	for i, name := range args.names {
-		m.Set(name, args.named[i])
-	}
-	return in.percentFormat(text.value(), m)
-}
-
-func filterToJSON(in *interp, v Value, args callArgs) (Value, error) {
-	values, err := args.params("tojson", "ensure_ascii", "indent", "separators", "sort_keys")
-	if err != nil {
-		return nil, err
-	}
-	style := jsonStyle{
-		ascii:    boolOr(values[0], false),
-		sortKeys: boolOr(values[3], in.template.options.SortJSONKeys),
-		itemSep:  ", ",
-		keySep:   ": ",
-	}
-	if err := style.setIndent(in, values[1]); err != nil {
-		return nil, err
-	}
-	if !isAbsent(values[2]) && values[2] != nil {
-		pair, err := in.unpack(values[2], 2)
-		if err != nil {
-			return nil, err
-		}
-		if style.itemSep, err = strOr("tojson", pair[0], ""); err != nil {
-			return nil, err
-		}
-		if style.keySep, err = strOr("tojson", pair[1], ""); err != nil {
-			return nil, err
-		}
-	}
-	return in.toJSON(v, style)
-}
-
-func (style *jsonStyle) setIndent(in *interp, v Value) error {
-	if isAbsent(v) || v == nil {
-		return nil
-	}
-	style.pretty, style.itemSep = true, ","
-	if s, ok := asStr(v); ok {
-		style.indent = s
-		return nil
-	}
-	n, ok := asInt(v)
+func filterIndent(r *state, v Value, args callArgs) Value {
+	p := args.bind("indent", 0, "width", "first", "blank")
+	mustDefine(v)
+	t, ok := textOf(v)
 	if !ok {
-		return typeErrorf("tojson: indent must be an integer or a string, not %s", typeName(v))
+		failType("indent: expected a string, not %s", typeName(v))
 	}
-	text, err := in.repeat(" ", n)
-	style.indent = selfText(text)
-	return err
+	indent, ok := textOf(p.value(0, 4))
+	if !ok {
+		spaces, _ := asStr(r.repeat(" ", p.integer(0, 4)))
+		indent = Text{text: spaces, whole: true}
+	}
+	lines := splitLines(t.text+"\n", false)
+	r.timesString(len(indent.text)+1, len(lines)+1)
+	r.allocString(len(t.text) + len(lines)*len(indent.text))
+	var b textBuffer
+	for i, line := range r.textList(t, lines, -1).Items {
+		if i > 0 {
+			b.add(Text{text: "\n"})
+		}
+		if i == 0 && p.truth(1) || i > 0 && (lines[i] != "" || p.truth(2)) {
+			b.add(indent)
+		}
+		b.add(selfText(line))
+	}
+	return b.value()
+}
+
+// filterTitle starts words with capitals; unlike the string method, a word
+// begins only after white space, a hyphen or an opening bracket.
+func filterTitle(r *state, v Value, args callArgs) Value {
+	args.none("title")
+	s := r.str(v)
+	r.allocString(3 * len(s))
+	var sb strings.Builder
+	begins := true
+	for _, c := range s {
+		if begins {
+			sb.WriteString(toUpper(string(c)))
+		} else {
+			sb.WriteRune(unicode.ToLower(c))
+		}
+		begins = isSpace(c) || strings.ContainsRune("-({[<", c)
+	}
+	return sb.String()
+}
+
+func filterInt(_ *state, v Value, args callArgs) Value {
+	p := args.bind("int", 0, "default")
+	mustDefine(v)
+	if isInteger(v) {
+		return v
+	}
+	s, _ := asStr(v)
+	if n, ok := readInt(s); ok {
+		return n
+	}
+	f, ok := readFloat(v)
+	if !ok || math.IsNaN(f) || math.Abs(f) >= 1<<63 {
+		return p.value(0, 0)
+	}
+	return int(f)
+}
+
+func filterFloat(_ *state, v Value, args callArgs) Value {
+	p := args.bind("float", 0, "default")
+	mustDefine(v)
+	if f, ok := readFloat(v); ok {
+		return f
+	}
+	return p.value(0, 0.0)
+}
+
+func filterAbs(_ *state, v Value, args callArgs) Value {
+	args.none("abs")
+	if order, _ := compareNumbers(signed(v, false), 0); order < 0 {
+		return signed(v, true)
+	}
+	return signed(v, false)
+}
+
+// roundDigitsMax bounds the precision of round; a float has no more digits.
+const roundDigitsMax = 300
+
+func filterRound(_ *state, v Value, args callArgs) Value {
+	p := args.bind("round", 0, "precision")
+	mustDefine(v)
+	f, isFloat := v.(float64)
+	if !isNumber(v) {
+		failType("type %s doesn't define __round__ method", typeName(v))
+	}
+	precision := max(min(p.integer(0, 0), roundDigitsMax), -roundDigitsMax)
+	scale := math.Pow(10, float64(precision))
+	switch {
+	case !isFloat && precision < 0:
+		return int(math.RoundToEven(toFloat(v)*scale) / scale)
+	case !isFloat:
+		return signed(v, false)
+	case precision < 0:
+		return math.RoundToEven(f*scale) / scale
+	}
+	f, _ = strconv.ParseFloat(strconv.FormatFloat(f, 'f', precision, 64), 64)
+	return f
 }

@@ -1,390 +1,207 @@
 package jinja
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
 
 // A getter reads the attribute a filter was asked to work on.
-type getter func(item Value) (Value, error)
+type getter func(item Value) Value
 
 // getterFor makes a getter for a dotted path. A nil or absent attribute is
-// the item itself; fallback, unless nil, replaces what is undefined.
-func (in *interp) getterFor(attribute, fallback Value, foldCase bool) getter {
-	path := attributePath(attribute)
-	return func(item Value) (Value, error) {
-		var err error
-		for _, part := range path {
-			if item, err = in.item(item, part); err != nil {
-				return nil, err
+// the item itself; fallback, unless absent, replaces what is undefined.
+func (r *state) getterFor(attribute, fallback Value, foldCase bool) getter {
+	var path []Value
+	if name, ok := asStr(attribute); ok {
+		for part := range strings.SplitSeq(name, ".") {
+			if n, err := strconv.Atoi(part); err == nil && n >= 0 {
+				path = append(path, n)
+			} else {
+				path = append(path, part)
 			}
-			if fallback != nil && isUndefined(item) {
+		}
+	} else if attribute != nil && !is[absent](attribute) {
+		path = []Value{attribute}
+	}
+	return func(item Value) Value {
+		r.work(1)
+		for _, part := range path {
+			item = r.item(item, part)
+			if is[*undefined](item) && !is[absent](fallback) {
 				item = fallback
 			}
 		}
-		if foldCase {
-			return in.foldCase(item)
+		if s, ok := asStr(item); ok && foldCase {
+			r.alloc(len(s))
+			return strings.ToLower(s)
 		}
-		return item, nil
+		return item
 	}
-}
-
-func attributePath(attribute Value) []Value {
-	if attribute == nil || isAbsent(attribute) {
-		return nil
-	}
-	name, ok := asStr(attribute)
-	if !ok {
-		return []Value{attribute}
-	}
-	var path []Value
-	for part := range strings.SplitSeq(name, ".") {
-		if n, err := strconv.Atoi(part); err == nil && textTests["isdigit"](part) {
-			path = append(path, n)
-		} else {
-			path = append(path, part)
-		}
-	}
-	return path
-}
-
-func (in *interp) foldCase(v Value) (Value, error) {
-	s, ok := asStr(v)
-	if !ok {
-		return v, nil
-	}
-	if err := in.alloc(len(s)); err != nil {
-		return nil, err
-	}
-	return strings.ToLower(s), nil
 }
 
 // keysOf applies a getter to every item.
-func (in *interp) keysOf(items []Value, get getter) ([]Value, error) {
-	if err := in.allocItems(3 * len(items)); err != nil {
-		return nil, err
-	}
+func (r *state) keysOf(items []Value, get getter) []Value {
+	r.allocItems(len(items))
 	keys := make([]Value, len(items))
 	for i, item := range items {
-		if err := in.work(1); err != nil {
-			return nil, err
-		}
-		key, err := get(item)
-		if err != nil {
-			return nil, err
-		}
-		keys[i] = key
+		keys[i] = get(item)
 	}
-	return keys, nil
+	return keys
 }
 
-func filterMap(in *interp, v Value, args callArgs) (Value, error) {
+func filterJoin(r *state, v Value, args callArgs) Value {
+	p := args.bind("join", 0, "d", "attribute")
+	sep := r.print(p.value(0, ""))
+	get := r.getterFor(p.values[1], absent{}, false)
+	items := r.items(v)
+	r.allocItems(2 * len(items))
+	texts := make([]Text, len(items))
+	for i, item := range items {
+		texts[i] = r.print(get(item))
+	}
+	return r.join(texts, sep)
+}
+
+// filterMap reads an attribute of each item or applies a filter to it.
+func filterMap(r *state, v Value, args callArgs) Value {
 	if !truth(v) {
-		return in.generate("generator", in.iterateItems(nil)), nil
+		return &generator{kind: "generator"}
 	}
-	var apply func(Value) (Value, error)
-	return in.lazily(v, func(item Value) (Value, bool, error) {
-		if apply == nil {
-			var err error
-			if apply, err = in.mapping(args); err != nil {
-				return nil, false, err
-			}
-		}
-		out, err := apply(item)
-		return out, true, err
-	}), nil
-}
-
-// mapping is what map does to each item: read an attribute or call a filter.
-func (in *interp) mapping(args callArgs) (func(Value) (Value, error), error) {
+	var apply getter
 	if attribute, ok := args.take("attribute"); ok && len(args.pos) == 0 {
-		fallback, _ := args.take("default")
-		if len(args.names) > 0 {
-			return nil, valueErrorf("unexpected keyword argument '%s'", args.names[0])
+		fallback, ok := args.take("default")
+		if !ok {
+			fallback = absent{}
 		}
-		return in.getterFor(attribute, fallback, false), nil
+		if len(args.names) > 0 {
+			failValue("unexpected keyword argument '%s'", args.names[0])
+		}
+		apply = r.getterFor(attribute, fallback, false)
+	} else {
+		if len(args.pos) == 0 {
+			failValue("map requires a filter argument")
+		}
+		name, _ := asStr(args.pos[0])
+		f := filterTable[name]
+		if f == nil {
+			fail(RuntimeError, "no filter named '%s'", name)
+		}
+		args.pos = args.pos[1:]
+		apply = func(item Value) Value {
+			r.work(1)
+			return r.filter(f, item, args)
+		}
 	}
-	if len(args.pos) == 0 {
-		return nil, valueErrorf("map requires a filter argument")
-	}
-	name, _ := asStr(args.pos[0])
-	filter := filterTable[name]
-	if filter == nil {
-		return nil, errorf(RuntimeError, "no filter named '%s'", name)
-	}
-	args.pos = args.pos[1:]
-	return func(item Value) (Value, error) { return in.filter(filter, item, args) }, nil
+	return &generator{items: r.keysOf(r.items(v), apply), kind: "generator"}
 }
 
 // filterSelect is select, reject, selectattr and rejectattr.
-func filterSelect(keep, byAttribute bool) filterFunc {
-	return func(in *interp, v Value, args callArgs) (Value, error) {
+func filterSelect(keep, byAttribute bool) filter {
+	return func(r *state, v Value, args callArgs) Value {
+		get := func(item Value) Value { return item }
+		if byAttribute {
+			if len(args.pos) == 0 {
+				failValue("missing parameter for attribute name")
+			}
+			get = r.getterFor(args.pos[0], absent{}, false)
+			args.pos = args.pos[1:]
+		}
+		holds := func(_ *state, v Value, _ callArgs) bool { return truth(v) }
+		if len(args.pos) > 0 {
+			name, _ := asStr(args.pos[0])
+			if holds = testTable[name]; holds == nil {
+				fail(RuntimeError, "no test named '%s'", name)
+			}
+			args.pos = args.pos[1:]
+		}
+		out := &generator{kind: "generator"}
 		if !truth(v) {
-			return in.generate("generator", in.iterateItems(nil)), nil
+			return out
 		}
-		var holds func(Value) (bool, error)
-		return in.lazily(v, func(item Value) (Value, bool, error) {
-			if holds == nil {
-				var err error
-				if holds, err = in.selection(args, byAttribute); err != nil {
-					return nil, false, err
-				}
+		for _, item := range r.items(v) {
+			r.work(1)
+			if holds(r, get(item), args) == keep {
+				r.allocItems(1)
+				out.items = append(out.items, item)
 			}
-			ok, err := holds(item)
-			return item, ok == keep, err
-		}), nil
+		}
+		return out
 	}
 }
 
-func (in *interp) selection(args callArgs, byAttribute bool) (func(Value) (bool, error), error) {
-	get := func(item Value) (Value, error) { return item, nil }
-	if byAttribute {
-		if len(args.pos) == 0 {
-			return nil, valueErrorf("missing parameter for attribute name")
-		}
-		get = in.getterFor(args.pos[0], nil, false)
-		args.pos = args.pos[1:]
+func filterSort(r *state, v Value, args callArgs) Value {
+	p := args.bind("sort", 0, "reverse", "case_sensitive", "attribute")
+	items := r.items(v)
+	if name, _ := asStr(p.values[2]); strings.Contains(name, ",") {
+		failValue("sort: give one attribute, not %s", quote(name))
 	}
-	test := func(_ *interp, v Value, _ callArgs) (bool, error) { return truth(v), nil }
-	if len(args.pos) > 0 {
-		name, _ := asStr(args.pos[0])
-		if test = testTable[name]; test == nil {
-			return nil, errorf(RuntimeError, "no test named '%s'", name)
-		}
-		args.pos = args.pos[1:]
-	}
-	return func(item Value) (bool, error) {
-		v, err := get(item)
-		if err != nil {
-			return false, err
-		}
-		return test(in, v, args)
-	}, nil
+	keys := r.keysOf(items, r.getterFor(p.values[2], absent{}, !p.truth(1)))
+	return &List{Items: r.sortBy(items, keys, p.truth(0))}
 }
 
-func filterSort(in *interp, v Value, args callArgs) (Value, error) {
-	values, err := args.params("sort", "reverse", "case_sensitive", "attribute")
-	if err != nil {
-		return nil, err
-	}
-	items, err := in.collect(v)
-	if err != nil {
-		return nil, err
-	}
-	get := in.multiGetter(values[2], !boolOr(values[1], false))
-	keys, err := in.keysOf(items, get)
-	if err != nil {
-		return nil, err
-	}
-	sorted, err := in.sortBy(items, keys, boolOr(values[0], false))
-	return &List{Items: sorted}, err
-}
-
-// multiGetter reads several attributes, given with commas, as a list. One
-// attribute makes a list too: lists of equal items need no order between
-// them, which lets undefined values be sorted.
-func (in *interp) multiGetter(attribute Value, foldCase bool) getter {
-	parts := []Value{attribute}
-	if name, ok := asStr(attribute); ok {
-		parts = nil
-		for part := range strings.SplitSeq(name, ",") {
-			parts = append(parts, part)
-		}
-	}
-	var getters []getter
-	for _, part := range parts {
-		getters = append(getters, in.getterFor(part, nil, foldCase))
-	}
-	return func(item Value) (Value, error) {
-		if err := in.allocItems(len(getters)); err != nil {
-			return nil, err
-		}
-		key := &List{Items: make([]Value, len(getters))}
-		for i, get := range getters {
-			v, err := get(item)
-			if err != nil {
-				return nil, err
-			}
-			key.Items[i] = v
-		}
-		return key, nil
-	}
-}
-
-func filterDictSort(in *interp, v Value, args callArgs) (Value, error) {
-	values, err := args.params("dictsort", "case_sensitive", "by", "reverse")
-	if err != nil {
-		return nil, err
-	}
-	by, err := strOr("dictsort", values[1], "key")
-	if err != nil {
-		return nil, err
-	}
-	if u, ok := v.(*Undefined); ok {
-		return nil, u.err()
-	}
+func filterDictSort(r *state, v Value, args callArgs) Value {
+	p := args.bind("dictsort", 0, "case_sensitive", "by", "reverse")
+	mustDefine(v)
 	m, ok := v.(*Map)
 	if !ok {
-		return nil, typeErrorf("'%s' object has no attribute 'items'", typeName(v))
+		failType("'%s' object has no attribute 'items'", typeName(v))
 	}
 	subjects := m.keys
-	switch by {
+	switch p.str(1, "key") {
 	case "key":
 	case "value":
 		subjects = m.vals
 	default:
-		return nil, valueErrorf(`you can only sort by either "key" or "value"`)
+		failValue(`you can only sort by either "key" or "value"`)
 	}
-	keys, err := in.keysOf(subjects, in.getterFor(nil, nil, !boolOr(values[0], false)))
-	if err != nil {
-		return nil, err
-	}
-	pairs, err := in.collect(&dictView{of: m, kind: "dict_items"})
-	if err != nil {
-		return nil, err
-	}
-	sorted, err := in.sortBy(pairs, keys, boolOr(values[2], false))
-	return &List{Items: sorted}, err
+	keys := r.keysOf(subjects, r.getterFor(nil, absent{}, !p.truth(0)))
+	return &List{Items: r.sortBy(r.pairs(m), keys, p.truth(2))}
 }
 
-func filterUnique(in *interp, v Value, args callArgs) (Value, error) {
-	values, err := args.params("unique", "case_sensitive", "attribute")
-	if err != nil {
-		return nil, err
-	}
-	get := in.getterFor(values[1], nil, !boolOr(values[0], false))
+func filterUnique(r *state, v Value, args callArgs) Value {
+	p := args.bind("unique", 0, "case_sensitive", "attribute")
+	get := r.getterFor(p.values[1], absent{}, !p.truth(0))
 	seen := map[any]bool{}
-	return in.lazily(v, func(item Value) (Value, bool, error) {
-		key, err := get(item)
-		if err != nil {
-			return nil, false, err
+	out := &generator{kind: "generator"}
+	for _, item := range r.items(v) {
+		if hash := hashKey(get(item)); !seen[hash] {
+			r.allocItems(3)
+			seen[hash] = true
+			out.items = append(out.items, item)
 		}
-		hash, err := hashKey(key)
-		if err != nil || seen[hash] {
-			return nil, false, err
-		}
-		seen[hash] = true
-		return item, true, in.allocItems(2)
-	}), nil
+	}
+	return out
 }
 
 // filterExtreme is min and max: op says which of two items wins.
-func filterExtreme(op compareOp) filterFunc {
-	return func(in *interp, v Value, args callArgs) (Value, error) {
-		values, err := args.params("min", "case_sensitive", "attribute")
-		if err != nil {
-			return nil, err
-		}
-		items, err := in.collect(v)
-		if err != nil {
-			return nil, err
-		}
+func filterExtreme(name, op string) filter {
+	return func(r *state, v Value, args callArgs) Value {
+		p := args.bind(name, 0, "case_sensitive", "attribute")
+		items := r.items(v)
 		if len(items) == 0 {
-			return undefinedHint("no aggregated item, sequence was empty"), nil
+			return undefinedHint("no aggregated item, sequence was empty")
 		}
-		keys, err := in.keysOf(items, in.getterFor(values[1], nil, !boolOr(values[0], false)))
-		if err != nil {
-			return nil, err
-		}
+		keys := r.keysOf(items, r.getterFor(p.values[1], absent{}, !p.truth(0)))
 		best := 0
-		for i := 1; i < len(items); i++ {
-			wins, err := in.compare(op, keys[i], keys[best])
-			if err != nil {
-				return nil, err
-			}
-			if wins {
+		for i := range items {
+			if i > 0 && comparisons[op](r, keys[i], keys[best]) {
 				best = i
 			}
 		}
-		return items[best], nil
+		return items[best]
 	}
 }
 
-func filterGroupBy(in *interp, v Value, args callArgs) (Value, error) {
-	values, err := args.required("groupby", 1, "attribute", "default", "case_sensitive")
-	if err != nil {
-		return nil, err
-	}
-	fallback := values[1]
-	if isAbsent(fallback) {
-		fallback = nil
-	}
-	foldCase := !boolOr(values[2], false)
-	items, err := in.collect(v)
-	if err != nil {
-		return nil, err
-	}
-	get := in.getterFor(values[0], fallback, foldCase)
-	keys, err := in.keysOf(items, get)
-	if err != nil {
-		return nil, err
-	}
-	if items, err = in.sortBy(items, keys, false); err != nil {
-		return nil, err
-	}
-	return in.groups(items, get, in.getterFor(values[0], fallback, false))
-}
-
-// groups collects runs of items with equal keys. The name of a group is the
-// key of its first item, without case folding.
-func (in *interp) groups(items []Value, get, name getter) (Value, error) {
-	out := &List{}
-	var last Value
-	for i, item := range items {
-		key, err := get(item)
-		if err != nil {
-			return nil, err
+func filterSum(r *state, v Value, args callArgs) Value {
+	p := args.bind("sum", 0, "attribute", "start")
+	total := p.value(1, 0)
+	get := r.getterFor(p.values[0], absent{}, false)
+	for part := range slices.Values(r.items(v)) {
+		if isString(total) {
+			failType("sum() can't sum strings")
 		}
-		same := false
-		if i > 0 {
-			if same, err = in.equal(key, last); err != nil {
-				return nil, err
-			}
-		}
-		if err := in.allocItems(4); err != nil {
-			return nil, err
-		}
-		if same {
-			group, _ := out.Items[len(out.Items)-1].(*Tuple)
-			members, _ := group.Items[1].(*List)
-			members.Items = append(members.Items, item)
-			continue
-		}
-		title, err := name(item)
-		if err != nil {
-			return nil, err
-		}
-		last = key
-		out.Items = append(out.Items, &Tuple{Items: []Value{title, NewList(item)}, fields: []string{"grouper", "list"}})
+		total = r.arith("+", total, get(part))
 	}
-	return out, nil
-}
-
-func filterSum(in *interp, v Value, args callArgs) (Value, error) {
-	values, err := args.params("sum", "attribute", "start")
-	if err != nil {
-		return nil, err
-	}
-	total := values[1]
-	if isAbsent(total) {
-		total = 0
-	}
-	if isString(total) {
-		return nil, typeErrorf("sum() can't sum strings")
-	}
-	items, err := in.collect(v)
-	if err != nil {
-		return nil, err
-	}
-	get := in.getterFor(values[0], nil, false)
-	for _, item := range items {
-		part, err := get(item)
-		if err != nil {
-			return nil, err
-		}
-		if total, err = in.arith('+', total, part); err != nil {
-			return nil, err
-		}
-	}
-	return total, nil
+	return total
 }

@@ -1,172 +1,79 @@
 package jinja
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"math/big"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 )
 
-// jsonDepthMax bounds the nesting of JSON that is read; Python's own reader
-// stops near it too.
-const jsonDepthMax = 500
-
-// FromJSON reads one JSON value. Objects keep the order of their keys and
-// numbers keep the difference between 1 and 1.0, because both show in what a
-// template prints.
-func FromJSON(data []byte) (Value, error) {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.UseNumber()
-	v, err := readJSON(dec, 0)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("data after the JSON value at byte %d", dec.InputOffset())
-	}
-	return v, nil
-}
-
-func readJSON(dec *json.Decoder, depth int) (Value, error) {
-	if depth > jsonDepthMax {
-		return nil, fmt.Errorf("JSON nests more than %d levels at byte %d", jsonDepthMax, dec.InputOffset())
-	}
-	t, err := dec.Token()
-	if errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("JSON ends early at byte %d: %w", dec.InputOffset(), io.ErrUnexpectedEOF)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("JSON is invalid at byte %d: %w", dec.InputOffset(), err)
-	}
-	switch t := t.(type) {
-	case json.Number:
-		return readNumber(t.String())
-	case json.Delim:
-		if t == '[' {
-			return readJSONList(dec, depth)
-		}
-		return readJSONMap(dec, depth)
-	}
-	return t, nil
-}
-
-func readNumber(text string) (Value, error) {
-	if n, err := strconv.Atoi(text); err == nil {
-		return n, nil
-	}
-	if !strings.ContainsAny(text, ".eE") {
-		if n, ok := new(big.Int).SetString(text, 10); ok && n.BitLen() <= intBitsMax {
-			return n, nil
-		}
-		return nil, fmt.Errorf("a JSON integer of %d digits is too long", len(text))
-	}
-	f, err := strconv.ParseFloat(text, 64)
-	if err != nil && !errors.Is(err, strconv.ErrRange) {
-		return nil, fmt.Errorf("bad JSON number %q: %w", text, err)
-	}
-	return f, nil
-}
-
-func readJSONList(dec *json.Decoder, depth int) (Value, error) {
-	list := &List{}
-	for dec.More() {
-		item, err := readJSON(dec, depth+1)
-		if err != nil {
-			return nil, err
-		}
-		list.Items = append(list.Items, item)
-	}
-	return list, endJSON(dec)
-}
-
-func readJSONMap(dec *json.Decoder, depth int) (Value, error) {
-	m := NewMap()
-	for dec.More() {
-		key, err := readJSON(dec, depth+1)
-		if err != nil {
-			return nil, err
-		}
-		name, ok := key.(string)
-		if !ok {
-			return nil, fmt.Errorf("a JSON object has a key that is not a string at byte %d", dec.InputOffset())
-		}
-		v, err := readJSON(dec, depth+1)
-		if err != nil {
-			return nil, err
-		}
-		m.Set(name, v)
-	}
-	return m, endJSON(dec)
-}
-
-func endJSON(dec *json.Decoder) error {
-	if _, err := dec.Token(); err != nil {
-		return fmt.Errorf("JSON is invalid at byte %d: %w", dec.InputOffset(), err)
-	}
-	return nil
-}
-
-// jsonStyle is how Python's json.dumps was asked to write.
-type jsonStyle struct {
-	ascii    bool
-	sortKeys bool
-	indent   string
-	pretty   bool
-	itemSep  string
-	keySep   string
-}
-
-func (in *interp) toJSON(v Value, style jsonStyle) (string, error) {
-	w := &jsonWriter{reprWriter: reprWriter{in: in}, style: style}
-	if err := w.write(v, 0); err != nil {
-		return "", err
-	}
-	return w.text.String(), nil
-}
-
+// A jsonWriter writes JSON in the style that Python's json.dumps was asked for.
 type jsonWriter struct {
-	reprWriter
-	style jsonStyle
+	valueWriter
+	ascii, sortKeys bool
+	// pretty begins each item on a line of its own, after indent for each level.
+	pretty          bool
+	indent          string
+	itemSep, keySep string
 }
 
-func (w *jsonWriter) write(v Value, depth int) error {
-	if depth > valueDepthMax {
-		return limitErrorf("a value written as JSON nests more than %d levels", valueDepthMax)
+func filterToJSON(r *state, v Value, args callArgs) Value {
+	p := args.bind("tojson", 0, "ensure_ascii", "indent", "separators", "sort_keys")
+	w := &jsonWriter{
+		valueWriter: valueWriter{r: r},
+		ascii:       p.truth(0),
+		sortKeys:    truth(p.value(3, r.options.SortJSONKeys)),
+		itemSep:     ", ",
+		keySep:      ": ",
 	}
-	if err := w.in.work(1); err != nil {
-		return err
+	if p.has(1) {
+		w.pretty, w.itemSep = true, ","
+		if s, ok := asStr(p.values[1]); ok {
+			w.indent = s
+		} else {
+			w.indent, _ = asStr(r.repeat(" ", p.integer(1, 0)))
+		}
 	}
+	if p.has(2) {
+		separators := params{"tojson", r.unpack(p.values[2], 2)}
+		w.itemSep, w.keySep = separators.str(0, ""), separators.str(1, "")
+	}
+	w.write(v, 0)
+	return w.text.String()
+}
+
+func (w *jsonWriter) write(v Value, depth int) {
+	w.enter(depth)
 	switch v := v.(type) {
 	case *List:
-		return w.writeArray(v.Items, depth)
-	case *Tuple:
-		return w.writeArray(v.Items, depth)
-	case *Map:
-		return w.writeObject(v, depth)
-	case *generator:
-		if w.in.template.options.Lenient {
-			items, err := w.in.collect(v)
-			if err != nil {
-				return err
-			}
-			return w.writeArray(items, depth)
+		if v.kind == "" || v.kind == "tuple" || w.r.options.Lenient {
+			w.writeArray(v.Items, depth)
+			return
 		}
+	case *generator:
+		if w.r.options.Lenient {
+			w.writeArray(v.take(), depth)
+			return
+		}
+	case *Map:
+		w.writeObject(v, depth)
+		return
 	case string:
-		return w.put(w.quoted(v))
+		w.put(w.quoted(v))
+		return
 	case *Text:
-		return w.put(w.quoted(v.text))
+		w.put(w.quoted(v.text))
+		return
 	}
 	text, ok := jsonScalar(v)
 	if !ok {
-		return typeErrorf("Object of type %s is not JSON serializable", typeName(v))
+		failType("Object of type %s is not JSON serializable", typeName(v))
 	}
-	return w.put(text)
+	w.put(text)
 }
+
+var jsonFloats = map[string]string{"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 func jsonScalar(v Value) (string, bool) {
 	switch v := v.(type) {
@@ -179,114 +86,72 @@ func jsonScalar(v Value) (string, bool) {
 	case *big.Int:
 		return v.String(), true
 	case float64:
-		switch text := formatFloat(v); text {
-		case "nan":
-			return "NaN", true
-		case "inf":
-			return "Infinity", true
-		case "-inf":
-			return "-Infinity", true
-		default:
-			return text, true
+		text := formatFloat(v)
+		if special, ok := jsonFloats[text]; ok {
+			text = special
 		}
+		return text, true
 	}
 	return "", false
 }
 
 // newline starts a line in the pretty style.
-func (w *jsonWriter) newline(depth int) error {
-	if !w.style.pretty {
-		return nil
+func (w *jsonWriter) newline(depth int) {
+	if w.pretty {
+		w.r.timesString(len(w.indent), depth)
+		w.put("\n" + strings.Repeat(w.indent, depth))
 	}
-	if err := w.in.timesString(len(w.style.indent), depth); err != nil {
-		return err
-	}
-	return w.put("\n" + strings.Repeat(w.style.indent, depth))
 }
 
-func (w *jsonWriter) writeArray(items []Value, depth int) error {
+func (w *jsonWriter) writeArray(items []Value, depth int) {
 	if len(items) == 0 {
-		return w.put("[]")
+		w.put("[]")
+		return
 	}
 	sep := "["
 	for _, item := range items {
-		if err := w.put(sep); err != nil {
-			return err
-		}
-		if err := w.newline(depth + 1); err != nil {
-			return err
-		}
-		if err := w.write(item, depth+1); err != nil {
-			return err
-		}
-		sep = w.style.itemSep
+		w.put(sep)
+		w.newline(depth + 1)
+		w.write(item, depth+1)
+		sep = w.itemSep
 	}
-	if err := w.newline(depth); err != nil {
-		return err
-	}
-	return w.put("]")
+	w.newline(depth)
+	w.put("]")
 }
 
-func (w *jsonWriter) writeObject(m *Map, depth int) error {
+func (w *jsonWriter) writeObject(m *Map, depth int) {
 	if m.Len() == 0 {
-		return w.put("{}")
+		w.put("{}")
+		return
 	}
-	places, err := w.places(m)
-	if err != nil {
-		return err
+	keys, values := m.keys, m.vals
+	if w.sortKeys {
+		keys, values = w.r.sortBy(keys, m.keys, false), w.r.sortBy(values, m.keys, false)
 	}
 	sep := "{"
-	for _, place := range places {
-		if err := w.put(sep); err != nil {
-			return err
+	for i, key := range keys {
+		w.put(sep)
+		w.newline(depth + 1)
+		name, ok := asStr(key)
+		if !ok {
+			name, _ = jsonScalar(key)
 		}
-		if err := w.newline(depth + 1); err != nil {
-			return err
-		}
-		if err := w.writeKey(m.keys[place.(int)]); err != nil {
-			return err
-		}
-		if err := w.write(m.vals[place.(int)], depth+1); err != nil {
-			return err
-		}
-		sep = w.style.itemSep
+		w.put(w.quoted(name))
+		w.put(w.keySep)
+		w.write(values[i], depth+1)
+		sep = w.itemSep
 	}
-	if err := w.newline(depth); err != nil {
-		return err
-	}
-	return w.put("}")
-}
-
-// places returns the order in which the keys are written.
-func (w *jsonWriter) places(m *Map) ([]Value, error) {
-	if err := w.in.allocItems(m.Len()); err != nil {
-		return nil, err
-	}
-	places := make([]Value, m.Len())
-	for i := range places {
-		places[i] = i
-	}
-	if !w.style.sortKeys {
-		return places, nil
-	}
-	return w.in.sortBy(places, m.keys, false)
-}
-
-func (w *jsonWriter) writeKey(key Value) error {
-	text, ok := asStr(key)
-	if !ok {
-		if text, ok = jsonScalar(key); !ok {
-			return typeErrorf("keys must be str, int, float, bool or None, not %s", typeName(key))
-		}
-	}
-	if err := w.put(w.quoted(text)); err != nil {
-		return err
-	}
-	return w.put(w.style.keySep)
+	w.newline(depth)
+	w.put("}")
 }
 
 func (w *jsonWriter) quoted(s string) string {
-	if isPlainJSON(s) {
+	isPlain := true
+	for i := range len(s) {
+		c := s[i]
+		isPlain = isPlain && c >= ' ' && c <= '~' && c != '"' && c != '\\'
+	}
+	if isPlain {
 		return `"` + s + `"`
 	}
 	var sb strings.Builder
@@ -297,15 +162,6 @@ func (w *jsonWriter) quoted(s string) string {
 	}
 	sb.WriteByte('"')
 	return sb.String()
-}
-
-func isPlainJSON(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-			return false
-		}
-	}
-	return true
 }
 
 var jsonEscapes = map[rune]string{
@@ -320,9 +176,9 @@ func (w *jsonWriter) writeRune(sb *strings.Builder, r rune) {
 		}
 	}
 	switch {
-	case r < ' ' || (w.style.ascii && r > '~' && r < 0x10000):
+	case r < ' ' || (w.ascii && r > '~' && r < 0x10000):
 		fmt.Fprintf(sb, "\\u%04x", r)
-	case w.style.ascii && r >= 0x10000:
+	case w.ascii && r >= 0x10000:
 		r -= 0x10000
 		fmt.Fprintf(sb, "\\u%04x\\u%04x", 0xd800+(r>>10), 0xdc00+(r&0x3ff))
 	default:

@@ -1,6 +1,9 @@
 package jinja
 
 import (
+	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -30,6 +33,29 @@ type token struct {
 	line int
 }
 
+// describe names the token for an error.
+func (t token) describe() string {
+	switch t.kind {
+	case tokenEOF:
+		return "end of template"
+	case tokenData:
+		return "template text"
+	case tokenVarBegin:
+		return "'{{'"
+	case tokenVarEnd:
+		return "end of print statement"
+	case tokenBlockBegin:
+		return "'{%'"
+	case tokenBlockEnd:
+		return "end of statement block"
+	case tokenName:
+		if t.text == "" {
+			return "a name"
+		}
+	}
+	return "'" + t.text + "'"
+}
+
 func (t token) is(kind tokenKind, text string) bool { return t.kind == kind && t.text == text }
 
 // A lexer cuts a template into tokens. Whitespace control is decided here:
@@ -45,7 +71,7 @@ type lexer struct {
 	tokens       []token
 }
 
-func lex(source string) ([]token, error) {
+func lex(source string) []token {
 	lx := &lexer{src: normalizeSource(source), line: 1, lineStarting: true}
 	for lx.pos < len(lx.src) {
 		begin := nextTag(lx.src, lx.pos)
@@ -54,12 +80,10 @@ func lex(source string) ([]token, error) {
 			lx.advance(len(lx.src))
 			break
 		}
-		if err := lx.lexTag(begin); err != nil {
-			return nil, err
-		}
+		lx.lexTag(begin)
 	}
 	lx.emit(tokenEOF, "")
-	return lx.tokens, nil
+	return lx.tokens
 }
 
 // normalizeSource makes every line end a \n and drops one at the very end.
@@ -96,38 +120,32 @@ func (lx *lexer) advance(to int) {
 	lx.pos = to
 }
 
-func (lx *lexer) errorf(format string, args ...any) error {
-	err := errorf(SyntaxError, format, args...)
-	err.Line = lx.line
-	return err
+func (lx *lexer) fail(format string, args ...any) {
+	panic(&Error{Kind: SyntaxError, Line: lx.line, Message: fmt.Sprintf(format, args...)})
 }
 
 // lexTag emits the text before the tag at begin and then the tag.
-func (lx *lexer) lexTag(begin int) error {
+func (lx *lexer) lexTag(begin int) {
 	text := lx.src[lx.pos:begin]
 	sign := byteAt(lx.src, begin+2)
 	kind := lx.src[begin+1]
 	lx.emit(tokenData, lx.stripBefore(text, sign, kind == '{'))
 	lx.advance(begin)
-	if kind == '%' {
-		if end := matchRawBegin(lx.src, begin); end >= 0 {
-			return lx.lexRaw(end)
-		}
-	}
 	after := begin + 2
 	if sign == '-' || sign == '+' {
 		after++
 	}
 	switch kind {
 	case '#':
-		return lx.lexComment(after)
+		lx.lexComment(after)
+		return
 	case '{':
 		lx.emit(tokenVarBegin, "")
 	default:
 		lx.emit(tokenBlockBegin, "")
 	}
 	lx.advance(after)
-	return lx.lexCode(kind)
+	lx.lexCode(kind)
 }
 
 // stripBefore applies whitespace control to the text before a tag.
@@ -145,13 +163,12 @@ func (lx *lexer) stripBefore(text string, sign byte, isVariable bool) string {
 	return text
 }
 
-func (lx *lexer) lexComment(body int) error {
+func (lx *lexer) lexComment(body int) {
 	end := strings.Index(lx.src[body:], "#}")
 	if end < 0 {
-		return lx.errorf("missing end of comment tag")
+		lx.fail("missing end of comment tag")
 	}
 	lx.finishTag(body, body+end)
-	return nil
 }
 
 // finishTag moves past the end tag of two bytes at end, with the sign before
@@ -172,87 +189,28 @@ func (lx *lexer) finishTag(from, end int) {
 	lx.advance(after)
 }
 
-// matchRawBegin returns the end of a raw tag at begin, or -1.
-func matchRawBegin(src string, begin int) int {
-	pos, ok := matchTagWord(src, begin, "raw")
-	switch {
-	case !ok:
-		return -1
-	case strings.HasPrefix(src[pos:], "-%}"):
-		return skipSpace(src, pos+3)
-	case strings.HasPrefix(src[pos:], "%}"):
-		return pos + 2
-	}
-	return -1
-}
-
-// matchTagWord matches a block tag at begin that starts with word and returns
-// the place after the word and the space around it.
-func matchTagWord(src string, begin int, word string) (int, bool) {
-	pos := begin + 2
-	if sign := byteAt(src, pos); sign == '-' || sign == '+' {
-		pos++
-	}
-	pos = skipSpace(src, pos)
-	if !strings.HasPrefix(src[pos:], word) {
-		return 0, false
-	}
-	return skipSpace(src, pos+len(word)), true
-}
-
-func (lx *lexer) lexRaw(body int) error {
-	lx.lineStarting = lx.src[body-1] == '\n'
-	lx.advance(body)
-	for at := body; ; at += 2 {
-		next := strings.Index(lx.src[at:], "{%")
-		if next < 0 {
-			return lx.errorf("missing end of raw directive")
-		}
-		at += next
-		pos, ok := matchTagWord(lx.src, at, "endraw")
-		if !ok {
-			continue
-		}
-		from := pos
-		if sign := byteAt(lx.src, pos); sign == '-' || sign == '+' {
-			pos++
-		}
-		if !strings.HasPrefix(lx.src[pos:], "%}") {
-			continue
-		}
-		lx.emit(tokenData, lx.stripBefore(lx.src[body:at], byteAt(lx.src, at+2), false))
-		lx.finishTag(from, pos)
-		return nil
-	}
-}
-
 // lexCode emits the tokens of a print or block tag up to and including its
 // end, which counts only outside brackets.
-func (lx *lexer) lexCode(kind byte) error {
+func (lx *lexer) lexCode(kind byte) {
 	var brackets []byte
 	for lx.pos < len(lx.src) {
 		if len(brackets) == 0 && lx.lexCodeEnd(kind) {
-			return nil
+			return
 		}
 		r, _ := utf8.DecodeRuneInString(lx.src[lx.pos:])
-		var err error
 		switch {
 		case isSpace(r):
 			lx.advance(skipSpace(lx.src, lx.pos))
 		case r >= '0' && r <= '9':
 			lx.lexNumber()
 		case isNameRune(r):
-			err = lx.lexName()
+			lx.lexName()
 		case r == '\'' || r == '"':
-			err = lx.lexString(byte(r))
+			lx.lexString(byte(r))
 		default:
-			brackets, err = lx.lexOperator(brackets)
-		}
-		if err != nil {
-			return err
+			brackets = lx.lexOperator(brackets)
 		}
 	}
-	return nil
 }
 
 func (lx *lexer) lexCodeEnd(kind byte) bool {
@@ -282,33 +240,96 @@ func (lx *lexer) lexCodeEnd(kind byte) bool {
 	return true
 }
 
-func (lx *lexer) lexName() error {
-	end := lx.pos
-	for end < len(lx.src) {
-		r, size := utf8.DecodeRuneInString(lx.src[end:])
-		if !isNameRune(r) {
-			break
-		}
-		end += size
-	}
-	name := lx.src[lx.pos:end]
+func (lx *lexer) lexName() {
+	rest := lx.src[lx.pos:]
+	name := rest[:len(rest)-len(strings.TrimLeftFunc(rest, isNameRune))]
 	if first, _ := utf8.DecodeRuneInString(name); first != '_' && !unicode.IsLetter(first) {
-		return lx.errorf("invalid character in identifier %q", name)
+		lx.fail("invalid character in identifier %q", name)
 	}
 	lx.emit(tokenName, name)
-	lx.pos = end
-	return nil
+	lx.pos += len(name)
 }
 
-var operators = []string{"//", "**", "==", "!=", ">=", "<="}
+// numberPattern matches the decimal numbers of Python without underscores.
+var numberPattern = regexp.MustCompile(`^\d+(\.\d+)?([eE][+-]?\d+)?`)
 
-func (lx *lexer) lexOperator(brackets []byte) ([]byte, error) {
+func (lx *lexer) lexNumber() {
+	m := numberPattern.FindStringSubmatch(lx.src[lx.pos:])
+	text := m[0]
+	if lx.src[lx.pos-1] == '.' { // an item, as in pair.0.name
+		text, m[1], m[2] = text[:len(text)-len(strings.TrimLeft(text, "0123456789"))], "", ""
+	}
+	switch {
+	case m[1]+m[2] != "":
+		lx.emit(tokenFloat, text)
+	case len(text) > 1 && text[0] == '0':
+		lx.fail("the integer %s begins with 0", text)
+	default:
+		lx.emit(tokenInt, text)
+	}
+	lx.pos += len(text)
+}
+
+func (lx *lexer) lexString(quote byte) {
+	end := lx.pos + 1
+	for end < len(lx.src) && lx.src[end] != quote {
+		if lx.src[end] == '\\' {
+			end++
+		}
+		end++
+	}
+	if end >= len(lx.src) {
+		lx.fail("unexpected char %q: the string has no end", quote)
+	}
+	text, ok := unescape(lx.src[lx.pos+1 : end])
+	if !ok {
+		lx.fail("invalid escape in string %s", lx.src[lx.pos:end+1])
+	}
+	lx.emit(tokenString, text)
+	lx.advance(end + 1)
+}
+
+// unescape undoes the backslash escapes of a Python string literal. Unknown
+// escapes stay as they are.
+func unescape(s string) (string, bool) {
+	var sb strings.Builder
+	for {
+		before, rest, found := strings.Cut(s, "\\")
+		sb.WriteString(before)
+		if !found {
+			return sb.String(), true
+		}
+		switch c := byteAt(rest, 0); {
+		case c == '\'' || c == '"':
+			sb.WriteByte(c)
+			s = rest[1:]
+		case c == '\n':
+			s = rest[1:]
+		default:
+			r, _, tail, err := strconv.UnquoteChar("\\"+rest, 0)
+			switch {
+			case err == nil:
+				sb.WriteRune(r)
+				s = tail
+			case strings.IndexByte("xuUN01234567", c) >= 0:
+				return "", false
+			default:
+				sb.WriteByte('\\')
+				s = rest
+			}
+		}
+	}
+}
+
+var longOperators = []string{"//", "==", "!=", ">=", "<="}
+
+func (lx *lexer) lexOperator(brackets []byte) []byte {
 	rest := lx.src[lx.pos:]
-	for _, op := range operators {
+	for _, op := range longOperators {
 		if strings.HasPrefix(rest, op) {
 			lx.emit(tokenOp, op)
 			lx.pos += 2
-			return brackets, nil
+			return brackets
 		}
 	}
 	c := rest[0]
@@ -321,22 +342,22 @@ func (lx *lexer) lexOperator(brackets []byte) ([]byte, error) {
 		brackets = append(brackets, '}')
 	case ')', ']', '}':
 		if len(brackets) == 0 {
-			return nil, lx.errorf("unexpected '%c'", c)
+			lx.fail("unexpected '%c'", c)
 		}
 		want := brackets[len(brackets)-1]
 		if want != c {
-			return nil, lx.errorf("unexpected '%c', expected '%c'", c, want)
+			lx.fail("unexpected '%c', expected '%c'", c, want)
 		}
 		brackets = brackets[:len(brackets)-1]
 	default:
 		if !strings.ContainsRune("+-/*%~><=.:|,;", rune(c)) {
 			r, _ := utf8.DecodeRuneInString(rest)
-			return nil, lx.errorf("unexpected char %q", r)
+			lx.fail("unexpected char %q", r)
 		}
 	}
 	lx.emit(tokenOp, rest[:1])
 	lx.pos++
-	return brackets, nil
+	return brackets
 }
 
 func byteAt(s string, i int) byte {
@@ -352,10 +373,4 @@ func skipSpace(s string, from int) int {
 
 func isNameRune(r rune) bool {
 	return r == '_' || unicode.IsLetter(r) || unicode.IsNumber(r) || (r > 127 && unicode.IsMark(r))
-}
-
-// isSpace is Python's str.isspace for one character, which is also \s in its
-// regular expressions.
-func isSpace(r rune) bool {
-	return r == ' ' || (r >= '\t' && r <= '\r') || (r >= 0x1c && r <= 0x1f) || (r > 127 && unicode.IsSpace(r))
 }

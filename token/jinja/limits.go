@@ -1,9 +1,11 @@
 package jinja
 
+import "cmp"
+
 // Limits bound what one render may take. A zero field means the default.
 type Limits struct {
-	// Steps bounds the work: evaluated nodes, visited items and, at a lower
-	// rate, copied bytes.
+	// Steps bounds the work: evaluated operations, visited items and, at a
+	// lower rate, copied bytes.
 	Steps int
 	// MemoryBytes bounds what a render allocates over its whole life,
 	// including strings that are already garbage.
@@ -29,12 +31,11 @@ const (
 	rangeLenMax = 100_000
 	// sourceBytesMax is far above the largest known chat template (60 kB).
 	sourceBytesMax = 1 << 20
-	// parseDepthMax bounds the recursion of the parser.
-	parseDepthMax = 180
+	// parseDepthMax bounds the recursion of the parser, and with it how deep
+	// the evaluation of one statement nests.
+	parseDepthMax = 400
 	// valueDepthMax bounds walks over nested values (print, compare, JSON).
 	valueDepthMax = 900
-	// intBitsMax bounds integers; Python refuses to print longer ones.
-	intBitsMax = 14_000
 	// bytesPerStep says how many copied bytes cost as much as one step.
 	bytesPerStep = 64
 	// valueBytes is the cost of one list or dict slot.
@@ -44,66 +45,73 @@ const (
 )
 
 func (l Limits) withDefaults() Limits {
-	if l.Steps <= 0 {
-		l.Steps = defaultLimits.Steps
+	return Limits{
+		Steps:       cmp.Or(max(l.Steps, 0), defaultLimits.Steps),
+		MemoryBytes: cmp.Or(max(l.MemoryBytes, 0), defaultLimits.MemoryBytes),
+		OutputBytes: cmp.Or(max(l.OutputBytes, 0), defaultLimits.OutputBytes),
+		Depth:       cmp.Or(max(l.Depth, 0), defaultLimits.Depth),
 	}
-	if l.MemoryBytes <= 0 {
-		l.MemoryBytes = defaultLimits.MemoryBytes
-	}
-	if l.OutputBytes <= 0 {
-		l.OutputBytes = defaultLimits.OutputBytes
-	}
-	if l.Depth <= 0 {
-		l.Depth = defaultLimits.Depth
-	}
-	return l
+}
+
+// A budget is what a render has used of its limits.
+type budget struct {
+	limits      Limits
+	steps       int
+	memoryBytes int
+	depth       int
 }
 
 // work pays for n steps.
-func (in *interp) work(n int) error {
-	in.steps += n
-	if in.steps > in.limits.Steps || in.steps < 0 {
-		return limitErrorf("the render takes more than %d steps; raise Limits.Steps if the template is trusted",
-			in.limits.Steps)
+func (b *budget) work(n int) {
+	b.steps += n
+	if b.steps > b.limits.Steps || b.steps < 0 {
+		failLimit("the render takes more than %d steps; raise Limits.Steps if the template is trusted", b.limits.Steps)
 	}
-	return nil
 }
 
+// scan pays for reading n bytes.
+func (b *budget) scan(n int) { b.work(n / bytesPerStep) }
+
 // alloc pays for n bytes before they are taken.
-func (in *interp) alloc(n int) error {
-	if n > in.limits.MemoryBytes-in.memoryBytes {
-		return limitErrorf(
-			"the render takes more than %d bytes of memory; raise Limits.MemoryBytes if the template is trusted",
-			in.limits.MemoryBytes)
+func (b *budget) alloc(n int) {
+	if n > b.limits.MemoryBytes-b.memoryBytes {
+		failLimit("the render takes more than %d bytes of memory; raise Limits.MemoryBytes if the template is trusted",
+			b.limits.MemoryBytes)
 	}
-	in.memoryBytes += n
-	return in.work(n / bytesPerStep)
+	b.memoryBytes += n
+	b.scan(n)
 }
 
 // allocString pays for a string of n bytes.
-func (in *interp) allocString(n int) error {
-	if n > in.limits.OutputBytes {
-		return limitErrorf(
-			"a string of %d bytes is longer than the %d allowed; raise Limits.OutputBytes if the template is trusted",
-			n, in.limits.OutputBytes)
+func (b *budget) allocString(n int) {
+	if n > b.limits.OutputBytes {
+		failLimit("a string of %d bytes is longer than the %d allowed; raise Limits.OutputBytes if the template is trusted",
+			n, b.limits.OutputBytes)
 	}
-	return in.alloc(n)
+	b.alloc(n)
 }
 
 // allocItems pays for a list of n values.
-func (in *interp) allocItems(n int) error {
-	if n > in.limits.MemoryBytes/valueBytes {
-		return limitErrorf("a list of %d items is longer than the memory limit of %d bytes allows", n,
-			in.limits.MemoryBytes)
+func (b *budget) allocItems(n int) {
+	if n > b.limits.MemoryBytes/valueBytes {
+		failLimit("a list of %d items is longer than the memory limit of %d bytes allows", n, b.limits.MemoryBytes)
 	}
-	return in.alloc(n * valueBytes)
+	b.alloc(n * valueBytes)
 }
 
 // timesString pays for a string made of count pieces of n bytes each.
-func (in *interp) timesString(n, count int) error {
-	if n > 0 && count > in.limits.OutputBytes/n {
-		return limitErrorf("a string of %d times %d bytes is longer than the %d allowed", count, n,
-			in.limits.OutputBytes)
+func (b *budget) timesString(n, count int) {
+	if n > 0 && count > b.limits.OutputBytes/n {
+		failLimit("a string of %d times %d bytes is longer than the %d allowed", count, n, b.limits.OutputBytes)
 	}
-	return in.allocString(n * max(count, 0))
+	b.allocString(n * max(count, 0))
 }
+
+// enter counts levels of nested evaluation until leave is called.
+func (b *budget) enter(levels int) {
+	if b.depth += levels; b.depth > b.limits.Depth {
+		failLimit("evaluation nests more than %d levels; does a macro call itself forever?", b.limits.Depth)
+	}
+}
+
+func (b *budget) leave(levels int) { b.depth -= levels }

@@ -1,252 +1,191 @@
 package jinja
 
-// A loopState is the variable "loop" of a running for statement.
-type loopState struct {
-	in    *interp
-	stmt  *forStmt
-	outer *scope
-
-	source Value
-	pull   func() (Value, bool, error)
-	ahead  []Value
-	length int
-
-	index0   int
-	depth0   int
-	current  Value
-	previous Value
-	changed  Value
+// A forLoop is a for statement.
+type forLoop struct {
+	line            int
+	assign          target
+	items, keep     expr
+	body, otherwise []stmt
+	loopID          int
 }
 
-func (s *forStmt) exec(in *interp, sc *scope) (flow, error) {
-	source, err := in.eval(s.iter, sc)
-	if err != nil {
-		return flowNext, in.fail(err, s.line)
-	}
-	if s.recursive {
-		text, err := in.capture(func() error { return s.run(in, sc, source, 0) })
-		if err == nil {
-			err = in.writeValue(text)
-		}
-		return flowNext, in.fail(err, s.line)
-	}
-	return flowNext, in.fail(s.run(in, sc, source, 0), s.line)
-}
-
-// run renders the loop over source. Depth0 counts recursive calls.
-func (s *forStmt) run(in *interp, sc *scope, source Value, depth0 int) error {
-	pull, err := in.iterate(source)
-	if err != nil {
-		return err
-	}
-	loop := &loopState{
-		in:     in,
-		stmt:   s,
-		outer:  sc,
-		source: source,
-		pull:   pull,
-		length: -1,
-		index0: -1,
-		depth0: depth0,
-	}
-	if s.filter != nil {
-		loop.source = nil
-		loop.pull = s.filtered(in, sc, pull)
-	}
-	body := &scope{parent: sc}
+func (f *forLoop) run(r *state) flow {
+	r.line = f.line
+	outer := r.scope
+	l := f.start(r, r.items(f.items(r)))
+	inner := &scope{parent: outer}
 	// A turn that breaks or continues does not count as completed, and the
 	// else branch runs if none was.
 	completed := false
 	for {
-		item, ok, err := loop.advance()
-		if err != nil {
-			return err
-		}
+		l.index0++
+		item, ok := l.at(l.index0)
 		if !ok {
 			break
 		}
-		body.clear()
-		if err := s.bind(in, body, loop, item); err != nil {
-			return err
-		}
-		f, err := in.execAll(s.body, body)
-		if err != nil {
-			return err
-		}
-		completed = completed || f == flowNext
-		if f == flowBreak {
+		inner.clear()
+		r.scope = inner
+		r.work(1)
+		r.set(f.loopID, l)
+		f.assign(r, item)
+		end := r.run(f.body)
+		r.scope, r.line = outer, f.line
+		completed = completed || end == flowNext
+		if end == flowBreak {
 			break
 		}
 	}
-	if completed || s.otherwise == nil {
-		return nil
+	if completed || f.otherwise == nil {
+		return flowNext
 	}
-	_, err = in.execAll(s.otherwise, &scope{parent: sc})
-	return err
+	end := flowNext
+	r.inScope(outer, func() { end = r.run(f.otherwise) })
+	return end
 }
 
-func (s *forStmt) bind(in *interp, body *scope, loop *loopState, item Value) error {
-	if err := in.work(1); err != nil {
-		return err
+// start makes the variable loop. The loop's own condition sees its target but not
+// its variable, and is asked for an item only when that item is needed.
+func (f *forLoop) start(r *state, items []Value) *loop {
+	l := &loop{index0: -1}
+	if f.keep == nil {
+		l.items = items
+		return l
 	}
-	if s.usesLoop || s.recursive {
-		body.set(in, s.loopID, loop)
+	outer := r.scope
+	l.rest = items
+	l.keep = func(item Value) (ok bool) {
+		inner := r.scope
+		r.inScope(outer, func() {
+			r.work(1)
+			f.assign(r, item)
+			ok = truth(f.keep(r))
+		})
+		r.scope = inner
+		return ok
 	}
-	return in.assign(&s.target, item, body)
+	return l
 }
 
-// filtered yields the items that pass the loop's own condition, which sees
-// the loop's target but not its loop variable.
-func (s *forStmt) filtered(in *interp, sc *scope, pull func() (Value, bool, error)) func() (Value, bool, error) {
-	test := &scope{parent: sc}
-	return func() (Value, bool, error) {
-		for {
-			item, ok, err := pull()
-			if err != nil || !ok {
-				return nil, false, err
-			}
-			test.clear()
-			if err := in.assign(&s.target, item, test); err != nil {
-				return nil, false, err
-			}
-			v, err := in.eval(s.filter, test)
-			if err != nil {
-				return nil, false, err
-			}
-			if truth(v) {
-				return item, true, nil
-			}
-		}
-	}
+// A loop is the variable loop of a running for statement.
+type loop struct {
+	// items are those of the loop that are known, rest those that keep was not
+	// asked about.
+	items, rest []Value
+	keep        func(item Value) bool
+	index0      int
 }
 
-// advance moves to the next item.
-func (l *loopState) advance() (Value, bool, error) {
-	var item Value
-	if len(l.ahead) > 0 {
-		item = l.ahead[0]
-		l.ahead = l.ahead[1:]
-	} else {
-		var ok bool
-		var err error
-		if item, ok, err = l.pull(); err != nil || !ok {
-			return nil, false, err
+// at returns the item at a place.
+func (l *loop) at(i int) (Value, bool) {
+	for i >= len(l.items) && len(l.rest) > 0 {
+		item := l.rest[0]
+		l.rest = l.rest[1:]
+		if l.keep(item) {
+			l.items = append(l.items, item)
 		}
 	}
-	l.index0++
-	l.previous, l.current = l.current, item
-	return item, true, nil
+	if i >= len(l.items) {
+		return nil, false
+	}
+	return l.items[i], true
 }
 
-// peek returns the item after the current one without moving.
-func (l *loopState) peek() (Value, bool, error) {
-	if len(l.ahead) > 0 {
-		return l.ahead[0], true, nil
-	}
-	item, ok, err := l.pull()
-	if err != nil || !ok {
-		return nil, false, err
-	}
-	l.ahead = append(l.ahead, item)
-	return item, true, nil
+func (l *loop) len() int {
+	l.at(len(l.items) + len(l.rest))
+	return len(l.items)
 }
 
-// len counts the items, reading ahead if the source does not know.
-func (l *loopState) len() (int, error) {
-	if l.length >= 0 {
-		return l.length, nil
-	}
-	if n, ok := lenOf(l.source); ok && l.source != nil {
-		l.length = n
-		return n, nil
-	}
-	for {
-		item, ok, err := l.pull()
-		if err != nil {
-			return 0, err
-		}
-		if !ok {
-			break
-		}
-		if err := l.in.allocItems(1); err != nil {
-			return 0, err
-		}
-		l.ahead = append(l.ahead, item)
-	}
-	l.length = l.index0 + 1 + len(l.ahead)
-	return l.length, nil
-}
+func (*loop) typeName() string { return "LoopContext" }
 
 // attr returns an attribute of the loop variable.
-func (l *loopState) attr(name string) (Value, bool, error) {
+func (l *loop) attr(name string) (Value, bool) {
 	switch name {
-	case "index":
-		return l.index0 + 1, true, nil
-	case "index0":
-		return l.index0, true, nil
-	case "first":
-		return l.index0 == 0, true, nil
-	case "last":
-		_, ok, err := l.peek()
-		return !ok, true, err
-	case "depth":
-		return l.depth0 + 1, true, nil
+	case "depth": // no loop is recursive
+		return 1, true
 	case "depth0":
-		return l.depth0, true, nil
+		return 0, true
+	case "index":
+		return l.index0 + 1, true
+	case "index0":
+		return l.index0, true
+	case "first":
+		return l.index0 == 0, true
+	case "last":
+		_, ok := l.at(l.index0 + 1)
+		return !ok, true
 	case "length":
-		n, err := l.len()
-		return n, true, err
+		return l.len(), true
 	case "revindex":
-		n, err := l.len()
-		return n - l.index0, true, err
+		return l.len() - l.index0, true
 	case "revindex0":
-		n, err := l.len()
-		return n - l.index0 - 1, true, err
+		return l.len() - l.index0 - 1, true
 	case "previtem":
 		if l.index0 == 0 {
-			return undefinedHint("there is no previous item"), true, nil
+			return undefinedHint("there is no previous item"), true
 		}
-		return l.previous, true, nil
+		return l.items[l.index0-1], true
 	case "nextitem":
-		item, ok, err := l.peek()
-		if !ok {
-			return undefinedHint("there is no next item"), true, err
+		if item, ok := l.at(l.index0 + 1); ok {
+			return item, true
 		}
-		return item, true, err
+		return undefinedHint("there is no next item"), true
 	case "cycle":
-		return &function{name: name, call: l.callCycle}, true, nil
-	case "changed":
-		return &function{name: name, call: l.callChanged}, true, nil
+		return &function{kind: "method", name: name, call: l.cycle}, true
 	}
-	return nil, false, nil
+	return nil, false
 }
 
-func (l *loopState) callCycle(_ *interp, args callArgs) (Value, error) {
+func (l *loop) cycle(_ *state, args callArgs) Value {
 	if len(args.pos) == 0 {
-		return nil, typeErrorf("no items for cycling given")
+		failType("no items for cycling given")
 	}
-	return args.pos[l.index0%len(args.pos)], nil
+	return args.pos[l.index0%len(args.pos)]
 }
 
-func (l *loopState) callChanged(in *interp, args callArgs) (Value, error) {
-	now := &Tuple{Items: args.pos}
-	if l.changed != nil {
-		same, err := in.equal(l.changed, now)
-		if err != nil || same {
-			return false, err
+// A macro is a function that a template defines.
+type macro struct {
+	name string
+	// ids and params are the variables and the names of the parameters, of which
+	// the last have defaults.
+	ids      []int
+	params   []string
+	defaults []expr
+	body     []stmt
+	// levels is how deep a call nests.
+	levels int
+}
+
+// call runs the macro in a scope inside defined, where it was defined, and
+// returns what it wrote.
+func (m *macro) call(r *state, defined *scope, args callArgs) (text Value) {
+	r.enter(m.levels)
+	r.inScope(defined, func() {
+		m.bind(r, args)
+		text = r.capture(func() { r.run(m.body) })
+	})
+	r.leave(m.levels)
+	return text
+}
+
+// bind gives the parameters their arguments or defaults.
+func (m *macro) bind(r *state, args callArgs) {
+	if len(args.pos) > len(m.params) {
+		failType("macro '%s' takes not more than %d argument(s)", m.name, len(m.params))
+	}
+	for i, id := range m.ids {
+		if i < len(args.pos) {
+			r.set(id, args.pos[i])
+			continue
 		}
+		v, ok := args.take(m.params[i])
+		if d := i - (len(m.params) - len(m.defaults)); !ok && d >= 0 {
+			v = m.defaults[d](r)
+		} else if !ok {
+			v = undefinedHint("parameter '" + m.params[i] + "' was not provided")
+		}
+		r.set(id, v)
 	}
-	l.changed = now
-	return true, nil
-}
-
-// call renders the loop body over other items, for recursive loops.
-func (l *loopState) call(in *interp, args callArgs) (Value, error) {
-	if !l.stmt.recursive {
-		return nil, typeErrorf("the loop must have the 'recursive' marker to be called recursively")
+	if len(args.names) > 0 {
+		failType("macro '%s' takes no keyword argument '%s'", m.name, args.names[0])
 	}
-	if len(args.pos) != 1 || len(args.names) > 0 {
-		return nil, typeErrorf("loop() takes exactly one argument (%d given)", len(args.pos)+len(args.names))
-	}
-	return in.capture(func() error { return l.stmt.run(in, l.outer, args.pos[0], l.depth0+1) })
 }

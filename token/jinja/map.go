@@ -3,8 +3,6 @@ package jinja
 import (
 	"math"
 	"math/big"
-	"strconv"
-	"strings"
 )
 
 // A Map is a dict: keys are unique and keep the order in which they were
@@ -31,10 +29,16 @@ func (m *Map) Set(key string, v Value) { m.set(key, key, v) }
 
 // Get returns the value under key and whether there is one.
 func (m *Map) Get(key string) (Value, bool) {
-	if i := m.find(key); i >= 0 {
-		return m.vals[i], true
+	i := -1
+	if m.index == nil {
+		i = m.scan(key)
+	} else if at, ok := m.index[key]; ok {
+		i = at
 	}
-	return nil, false
+	if i < 0 {
+		return nil, false
+	}
+	return m.vals[i], true
 }
 
 // Keys returns the string keys in order.
@@ -53,13 +57,10 @@ func (m *Map) find(hash any) int {
 		if i, ok := m.index[hash]; ok {
 			return i
 		}
-		return -1
+	} else if name, ok := hash.(string); ok {
+		return m.scan(name)
 	}
-	name, ok := hash.(string)
-	if !ok {
-		return -1
-	}
-	return m.scan(name)
+	return -1
 }
 
 func (m *Map) scan(name string) int {
@@ -76,9 +77,10 @@ func (m *Map) set(hash any, key, v Value) {
 		m.vals[i] = v
 		return
 	}
-	if m.index == nil {
-		if !isString(key) || len(m.keys) >= scanKeysMax {
-			m.buildIndex()
+	if m.index == nil && (!isString(key) || len(m.keys) >= scanKeysMax) {
+		m.index = make(map[any]int, 2*len(m.keys)+1)
+		for i, key := range m.keys {
+			m.index[hashKey(key)] = i
 		}
 	}
 	if m.index != nil {
@@ -88,126 +90,50 @@ func (m *Map) set(hash any, key, v Value) {
 	m.vals = append(m.vals, v)
 }
 
-func (m *Map) buildIndex() {
-	m.index = make(map[any]int, 2*len(m.keys)+1)
-	for i, key := range m.keys {
-		hash, _ := hashKey(key) // every key in the map could be hashed
-		m.index[hash] = i
-	}
-}
-
 // setValue is Set for a key of any hashable type.
-func (m *Map) setValue(key, v Value) error {
-	hash, err := hashKey(key)
-	if err != nil {
-		return err
-	}
-	m.set(hash, key, v)
-	return nil
-}
+func (m *Map) setValue(key, v Value) { m.set(hashKey(key), key, v) }
 
 // getValue is Get for a key of any hashable type.
-func (m *Map) getValue(key Value) (Value, bool, error) {
-	hash, err := hashKey(key)
-	if err != nil {
-		return nil, false, err
+func (m *Map) getValue(key Value) (Value, bool) {
+	if name, ok := asStr(key); ok {
+		return m.Get(name)
 	}
-	if i := m.find(hash); i >= 0 {
-		return m.vals[i], true, nil
+	if i := m.find(hashKey(key)); i >= 0 {
+		return m.vals[i], true
 	}
-	return nil, false, nil
-}
-
-func (m *Map) copy() *Map {
-	out := &Map{}
-	for i, key := range m.keys {
-		hash, err := hashKey(key)
-		if err == nil {
-			out.set(hash, key, m.vals[i])
-		}
-	}
-	return out
+	return nil, false
 }
 
 type (
 	noneHash      struct{}
 	undefinedHash struct{}
 	bigHash       string
-	tupleHash     string
 )
-
-// hashBytesMax bounds the written form of a tuple used as a key.
-const hashBytesMax = 1 << 20
 
 // hashKey maps a key to a comparable Go value such that keys equal in Python
 // (1, 1.0 and True) meet.
-func hashKey(key Value) (any, error) {
+func hashKey(key Value) any {
 	switch k := key.(type) {
 	case string, int:
-		return k, nil
+		return k
 	case *Text:
-		return k.text, nil
+		return k.text
 	case bool:
 		n, _ := asInt(k)
-		return n, nil
+		return n
 	case float64:
 		if k == math.Trunc(k) && math.Abs(k) < 1<<53 {
-			return int(k), nil
+			return int(k)
 		}
-		return k, nil
+		return k
 	case *big.Int:
-		return bigHash(k.String()), nil
+		return bigHash(k.String())
 	case nil:
-		return noneHash{}, nil
-	case *Undefined:
-		return undefinedHash{}, nil
-	case *Tuple:
-		var sb strings.Builder
-		if err := writeTupleHash(&sb, k, 0); err != nil {
-			return nil, err
-		}
-		return tupleHash(sb.String()), nil
+		return noneHash{}
+	case *undefined:
+		return undefinedHash{}
 	case *List, *Map:
-		return nil, typeErrorf("unhashable type: '%s'", typeName(key))
+		failType("unhashable type: '%s'; keys are strings, numbers, booleans and None", typeName(key))
 	}
-	return key, nil
-}
-
-func writeTupleHash(sb *strings.Builder, t *Tuple, depth int) error {
-	if depth > valueDepthMax || sb.Len() > hashBytesMax {
-		return limitErrorf("a tuple used as a key is nested more than %d deep or longer than %d bytes", valueDepthMax,
-			hashBytesMax)
-	}
-	for _, item := range t.Items {
-		hash, err := any(nil), error(nil)
-		if inner, ok := item.(*Tuple); ok {
-			sb.WriteByte('(')
-			if err := writeTupleHash(sb, inner, depth+1); err != nil {
-				return err
-			}
-			sb.WriteByte(')')
-			continue
-		}
-		if hash, err = hashKey(item); err != nil {
-			return err
-		}
-		writeHash(sb, hash)
-	}
-	return nil
-}
-
-func writeHash(sb *strings.Builder, hash any) {
-	switch h := hash.(type) {
-	case string:
-		sb.WriteString(strconv.Quote(h))
-	case int:
-		sb.WriteString(strconv.Itoa(h))
-	case float64:
-		sb.WriteString(formatFloat(h))
-	case bigHash:
-		sb.WriteString(string(h))
-	default:
-		sb.WriteString(typeName(h))
-	}
-	sb.WriteByte(',')
+	return key
 }

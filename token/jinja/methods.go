@@ -1,267 +1,151 @@
 package jinja
 
 import (
-	"math"
 	"slices"
+	"strings"
 )
 
 // A method is a Python method; self has the type of its table.
-type method func(in *interp, self Value, args callArgs) (Value, error)
-
-// bind makes a method a value that can be called.
-func bind(self Value, name string, m method) (Value, bool, error) {
-	if m == nil {
-		return nil, false, nil
-	}
-	return &function{name: name, call: func(in *interp, args callArgs) (Value, error) {
-		v, err := m(in, self, args)
-		if isString(self) {
-			v = in.derivedValue(v, self, args)
-		}
-		return v, err
-	}}, true, nil
-}
-
-// absent marks a parameter that got no argument.
-type absent struct{}
-
-// params gives arguments to parameters by position and by name. A name that
-// ends in a slash takes its argument by position only.
-func (a callArgs) params(fn string, names ...string) ([]Value, error) {
-	if len(a.pos) > len(names) {
-		return nil, typeErrorf("%s() takes at most %d arguments (%d given)", fn, len(names), len(a.pos))
-	}
-	values := make([]Value, len(names))
-	for i := range values {
-		values[i] = absent{}
-	}
-	copy(values, a.pos)
-	for i, name := range a.names {
-		place := slices.Index(names, name)
-		if place < 0 {
-			return nil, typeErrorf("%s() got an unexpected keyword argument '%s'", fn, name)
-		}
-		if _, isFree := values[place].(absent); !isFree {
-			return nil, typeErrorf("%s() got multiple values for argument '%s'", fn, name)
-		}
-		values[place] = a.named[i]
-	}
-	return values, nil
-}
-
-// required is params where the first n must be given.
-func (a callArgs) required(fn string, n int, names ...string) ([]Value, error) {
-	values, err := a.params(fn, names...)
-	if err != nil {
-		return nil, err
-	}
-	for i := range n {
-		if _, isAbsent := values[i].(absent); isAbsent {
-			return nil, typeErrorf("%s() missing required argument '%s'", fn, names[i])
-		}
-	}
-	return values, nil
-}
-
-// none checks that there are no arguments.
-func (a callArgs) none(fn string) error {
-	_, err := a.params(fn)
-	return err
-}
-
-func isAbsent(v Value) bool {
-	_, ok := v.(absent)
-	return ok
-}
-
-// intOr returns an integer argument, or d if it is absent.
-func intOr(fn string, v Value, d int) (int, error) {
-	if isAbsent(v) {
-		return d, nil
-	}
-	if u, ok := v.(*Undefined); ok {
-		return 0, u.err()
-	}
-	n, ok := asInt(v)
-	if !ok {
-		return 0, typeErrorf("%s(): '%s' object cannot be interpreted as an integer", fn, typeName(v))
-	}
-	return n, nil
-}
-
-// strOr returns a string argument, or d if it is absent.
-func strOr(fn string, v Value, d string) (string, error) {
-	if isAbsent(v) {
-		return d, nil
-	}
-	s, ok := asStr(v)
-	if !ok {
-		return "", typeErrorf("%s() argument must be str, not %s", fn, typeName(v))
-	}
-	return s, nil
-}
-
-// boolOr returns the truth of an argument, or d if it is absent.
-func boolOr(v Value, d bool) bool {
-	if isAbsent(v) {
-		return d
-	}
-	return truth(v)
-}
+type method func(r *state, self Value, args callArgs) Value
 
 var mapMethods = map[string]method{
-	"items":  mapView("dict_items"),
-	"keys":   mapView("dict_keys"),
-	"values": mapView("dict_values"),
-	"get":    mapGet,
-	"copy":   mapCopy,
-}
-
-func mapView(kind string) method {
-	return func(_ *interp, self Value, args callArgs) (Value, error) {
-		m, _ := self.(*Map)
-		return &dictView{of: m, kind: kind}, args.none(kind)
-	}
-}
-
-func mapGet(_ *interp, self Value, args callArgs) (Value, error) {
-	values, err := args.required("get", 1, "key/", "default/")
-	if err != nil {
-		return nil, err
-	}
-	m, _ := self.(*Map)
-	v, ok, err := m.getValue(values[0])
-	if err != nil {
-		return nil, err
-	}
-	if !ok {
-		v = values[1]
-		if isAbsent(v) {
-			v = nil
+	"items": func(r *state, self Value, args callArgs) Value {
+		args.none("items")
+		return &List{Items: r.pairs(self.(*Map)), kind: "dict_items"}
+	},
+	"keys": func(_ *state, self Value, args callArgs) Value {
+		args.none("keys")
+		return &List{Items: self.(*Map).keys, kind: "dict_keys"}
+	},
+	"values": func(_ *state, self Value, args callArgs) Value {
+		args.none("values")
+		return &List{Items: self.(*Map).vals, kind: "dict_values"}
+	},
+	"get": func(_ *state, self Value, args callArgs) Value {
+		p := args.bind("get", 1, "key/", "default/")
+		if v, ok := self.(*Map).getValue(p.values[0]); ok {
+			return v
 		}
-	}
-	return v, nil
+		return p.value(1, nil)
+	},
 }
 
-func mapCopy(in *interp, self Value, args callArgs) (Value, error) {
-	m, _ := self.(*Map)
-	if err := in.allocItems(4 * m.Len()); err != nil {
-		return nil, err
-	}
-	return m.copy(), args.none("copy")
-}
-
-var listMethods = map[string]method{
-	"index": listIndex,
-	"count": listCount,
-}
-
-// listChanges change a list. What is appended is a plain value, so that no list
-// contains itself.
+// listChanges change a list, which only lenient templates may. What is appended
+// is a plain value, so that no list contains itself.
 var listChanges = map[string]method{
-	"append": listAppend,
-	"pop":    listPop,
-}
-
-func listAppend(in *interp, self Value, args callArgs) (Value, error) {
-	values, err := args.required("append", 1, "value/")
-	if err != nil {
-		return nil, err
-	}
-	if _, isPlain := jsonScalar(values[0]); !isPlain && !isString(values[0]) {
-		return nil, typeErrorf("append() takes strings, numbers, booleans and None here, not %s", typeName(values[0]))
-	}
-	list, _ := self.(*List)
-	list.Items = append(list.Items, values[0])
-	return nil, in.work(1)
-}
-
-func listPop(in *interp, self Value, args callArgs) (Value, error) {
-	values, err := args.params("pop", "index/")
-	if err != nil {
-		return nil, err
-	}
-	list, _ := self.(*List)
-	at := len(list.Items) - 1
-	if i, ok := values[0].(int); ok {
-		if at = i; i < 0 {
+	"append": func(r *state, self Value, args callArgs) Value {
+		v := args.bind("append", 1, "value/").values[0]
+		if _, isPlain := jsonScalar(v); !isPlain && !isString(v) {
+			failType("append() takes strings, numbers, booleans and None here, not %s", typeName(v))
+		}
+		r.allocItems(1)
+		list := self.(*List)
+		list.Items = append(list.Items, v)
+		return nil
+	},
+	"pop": func(r *state, self Value, args callArgs) Value {
+		list := self.(*List)
+		at := args.bind("pop", 0, "index/").integer(0, -1)
+		if at < 0 {
 			at += len(list.Items)
 		}
-	}
-	if at < 0 || at >= len(list.Items) {
-		return nil, errorf(RuntimeError, "IndexError: pop from an empty list or index out of range")
-	}
-	item := list.Items[at]
-	list.Items = slices.Delete(slices.Clone(list.Items), at, at+1)
-	return item, in.work(len(list.Items))
+		if at < 0 || at >= len(list.Items) {
+			fail(RuntimeError, "IndexError: pop from an empty list or index out of range")
+		}
+		item := list.Items[at]
+		r.work(len(list.Items))
+		list.Items = slices.Delete(slices.Clone(list.Items), at, at+1)
+		return item
+	},
 }
 
-func listIndex(in *interp, self Value, args callArgs) (Value, error) {
-	values, err := args.required("index", 1, "value/", "start/", "stop/")
-	if err != nil {
-		return nil, err
-	}
-	items, err := in.collect(self)
-	if err != nil {
-		return nil, err
-	}
-	for i, v := range values[1:] {
-		if isAbsent(v) {
-			values[1+i] = nil
+var (
+	listMutators = []string{"append", "clear", "pop", "reverse", "insert", "sort", "extend", "remove"}
+	mapMutators  = []string{"clear", "pop", "popitem", "setdefault", "update"}
+)
+
+// methodOf returns the method name of owner, or nil.
+func (r *state) methodOf(owner Value, name string) method {
+	switch o := owner.(type) {
+	case string, *Text:
+		return strMethods[name]
+	case *Map:
+		return mapMethods[name]
+	case *List:
+		if o.kind == "" && r.options.Lenient {
+			return listChanges[name]
 		}
 	}
-	r, err := sliceRange(len(items), values[1], values[2], nil)
-	if err != nil {
-		return nil, err
-	}
-	for i := r.start; i < r.stop; i++ {
-		same, err := in.equal(items[i], values[0])
-		if err != nil {
-			return nil, err
-		}
-		if same {
-			return i, nil
-		}
-	}
-	return nil, valueErrorf("the value is not in the %s", typeName(self))
+	return nil
 }
 
-func listCount(in *interp, self Value, args callArgs) (Value, error) {
-	values, err := args.required("count", 1, "value/")
-	if err != nil {
-		return nil, err
-	}
-	items, err := in.collect(self)
-	if err != nil {
-		return nil, err
-	}
-	n := 0
-	for _, item := range items {
-		same, err := in.equal(item, values[0])
-		if err != nil {
-			return nil, err
+// isRefused says that name is an attribute of owner in Python that the sandbox
+// refuses: one that changes it or leads out of the sandbox.
+func isRefused(owner Value, name string) bool {
+	switch o := owner.(type) {
+	case *Map:
+		if slices.Contains(mapMutators, name) {
+			return true
 		}
-		if same {
-			n++
+	case *List:
+		if o.kind == "" && slices.Contains(listMutators, name) {
+			return true
+		}
+	case *namespace:
+		return false
+	}
+	return len(name) > 4 && strings.HasPrefix(name, "__") && strings.HasSuffix(name, "__")
+}
+
+// callMethod calls m and gives a string it returns its provenance.
+func (r *state) callMethod(m method, self Value, args callArgs) Value {
+	v := m(r, self, args)
+	if isString(self) {
+		v = r.derived(v, self, args)
+	}
+	return v
+}
+
+// attribute returns what Python's getattr finds: methods and fields, not
+// items. What would change the value is there but cannot be used.
+func (r *state) attribute(owner Value, name string) (Value, bool) {
+	if m := r.methodOf(owner, name); m != nil {
+		call := func(r *state, args callArgs) Value { return r.callMethod(m, owner, args) }
+		return &function{kind: "method", name: name, call: call}, true
+	}
+	if isRefused(owner, name) {
+		return unsafeAttr(owner, name), true
+	}
+	if o, ok := owner.(object); ok {
+		return o.attr(name)
+	}
+	return nil, false
+}
+
+// attr is owner.name: Python's attribute first, then the item.
+func (r *state) attr(owner Value, name string) Value {
+	mustDefine(owner)
+	if v, ok := r.attribute(owner, name); ok {
+		return v
+	}
+	if m, ok := owner.(*Map); ok {
+		if v, ok := m.Get(name); ok {
+			return v
 		}
 	}
-	return n, nil
+	return undefinedAttr(owner, name)
 }
 
-func floatIsInteger(_ *interp, self Value, args callArgs) (Value, error) {
-	f, _ := self.(float64)
-	return f == math.Trunc(f) && !math.IsInf(f, 0), args.none("is_integer")
-}
-
-func intBitLength(_ *interp, self Value, args callArgs) (Value, error) {
-	n, _ := asBig(self)
-	return n.BitLen(), args.none("bit_length")
-}
-
-func (j *joiner) call() (Value, error) {
-	if !j.used {
-		j.used = true
-		return "", nil
+// item is owner[key]: the item first, then Python's attribute.
+func (r *state) item(owner, key Value) Value {
+	mustDefine(owner)
+	if v, ok := r.element(owner, key); ok {
+		return v
 	}
-	return j.sep, nil
+	if name, ok := asStr(key); ok {
+		if v, ok := r.attribute(owner, name); ok {
+			return v
+		}
+	}
+	return undefinedAttr(owner, key)
 }

@@ -2,134 +2,154 @@ package jinja
 
 import (
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
-var strMethods map[string]method
+var strMethods = map[string]method{
+	"strip":      strStrip(strings.TrimFunc),
+	"lstrip":     strStrip(strings.TrimLeftFunc),
+	"rstrip":     strStrip(strings.TrimRightFunc),
+	"split":      strSplit(false),
+	"rsplit":     strSplit(true),
+	"splitlines": strSplitLines,
+	"startswith": strAffix("startswith", strings.HasPrefix),
+	"endswith":   strAffix("endswith", strings.HasSuffix),
+	"replace":    strReplace,
+	"join":       strJoin,
+	"find":       strFind("find", strings.Index),
+	"rfind":      strFind("rfind", strings.LastIndex),
+	"index":      strFind("index", strings.Index),
+	"count":      strCount,
+	"format":     strFormat,
 
-func init() {
-	strMethods = map[string]method{
-		"strip":      strStrip(strings.TrimFunc),
-		"lstrip":     strStrip(strings.TrimLeftFunc),
-		"rstrip":     strStrip(strings.TrimRightFunc),
-		"split":      strSplit(false),
-		"rsplit":     strSplit(true),
-		"splitlines": strSplitLines,
-		"startswith": strAffix(strings.HasPrefix),
-		"endswith":   strAffix(strings.HasSuffix),
-		"replace":    strReplace,
-		"join":       strJoin,
-		"find":       strFind(false, false),
-		"rfind":      strFind(true, false),
-		"index":      strFind(false, true),
-		"rindex":     strFind(true, true),
-		"count":      strCount,
-		"format":     strFormat,
+	"removeprefix": func(_ *state, self Value, args callArgs) Value {
+		t, prefix := selfText(self), args.bind("removeprefix", 1, "prefix/").str(0, "")
+		return t.from(len(t.text) - len(strings.TrimPrefix(t.text, prefix))).value()
+	},
+	"removesuffix": func(_ *state, self Value, args callArgs) Value {
+		t, suffix := selfText(self), args.bind("removesuffix", 1, "suffix/").str(0, "")
+		return t.Cut(0, len(strings.TrimSuffix(t.text, suffix))).value()
+	},
 
-		"removeprefix": strCutAffix(withoutPrefix),
-		"removesuffix": strCutAffix(withoutSuffix),
-		"partition":    strPartition(strings.Index),
-		"rpartition":   strPartition(strings.LastIndex),
-	}
-	for name, convert := range caseMethods {
-		strMethods[name] = strConvert(convert)
-	}
-	for name, holds := range textTests {
-		strMethods[name] = strTest(holds)
-	}
+	"upper":      strConvert(toUpper),
+	"lower":      strConvert(strings.ToLower),
+	"title":      strConvert(toTitle),
+	"capitalize": strConvert(capitalize),
+
+	"isalpha": strTest(all(unicode.IsLetter)),
+	"isdigit": strTest(all(unicode.IsDigit)),
+	"isalnum": strTest(all(func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) })),
+	"isspace": strTest(all(isSpace)),
 }
 
-func selfText(self Value) string {
-	s, _ := asStr(self)
-	return s
+func selfText(self Value) Text {
+	t, _ := textOf(self)
+	return t
 }
 
 // strConvert is a method without arguments that returns another text.
 func strConvert(convert func(string) string) method {
-	return func(in *interp, self Value, args callArgs) (Value, error) {
-		s := selfText(self)
-		// The other case may need up to three times the bytes.
-		if err := in.allocString(3 * len(s)); err != nil {
-			return nil, err
-		}
-		return convert(s), args.none("method")
+	return func(r *state, self Value, args callArgs) Value {
+		args.none("method")
+		s, _ := asStr(self)
+		r.allocString(3 * len(s)) // the other case may need three times the bytes
+		return convert(s)
 	}
 }
 
-func strTest(holds func(string) bool) method {
-	return func(in *interp, self Value, args callArgs) (Value, error) {
-		s := selfText(self)
-		if err := in.work(len(s) / bytesPerStep); err != nil {
-			return nil, err
+// upperSpecial has the characters whose upper case is more than one
+// character, which Go's simple mapping leaves alone.
+var upperSpecial = strings.NewReplacer("ß", "SS", "ﬀ", "FF", "ﬁ", "FI", "ﬂ", "FL", "ﬃ", "FFI", "ﬄ", "FFL", "ﬅ", "ST",
+	"ﬆ", "ST", "ŉ", "ʼN")
+
+func toUpper(s string) string { return strings.ToUpper(upperSpecial.Replace(s)) }
+
+// toTitle starts every run of letters with a capital.
+func toTitle(s string) string {
+	inWord := false
+	return strings.Map(func(r rune) rune {
+		wasInWord := inWord
+		if inWord = unicode.ToUpper(r) != unicode.ToLower(r); wasInWord {
+			return unicode.ToLower(r)
 		}
-		return holds(s), args.none("method")
+		return unicode.ToTitle(r)
+	}, s)
+}
+
+func capitalize(s string) string {
+	first, size := utf8.DecodeRuneInString(s)
+	switch {
+	case size == 0:
+		return s
+	case first == 'ß':
+		return "Ss" + strings.ToLower(s[size:])
+	}
+	return string(unicode.ToTitle(first)) + strings.ToLower(s[size:])
+}
+
+// strTest is a method that says yes or no.
+func strTest(holds func(string) bool) method {
+	return func(r *state, self Value, args callArgs) Value {
+		args.none("method")
+		s, _ := asStr(self)
+		r.scan(len(s))
+		return holds(s)
+	}
+}
+
+func all(holds func(rune) bool) func(string) bool {
+	return func(s string) bool {
+		return s != "" && strings.IndexFunc(s, func(r rune) bool { return !holds(r) }) < 0
 	}
 }
 
 func strStrip(trim func(string, func(rune) bool) string) method {
-	return func(in *interp, self Value, args callArgs) (Value, error) {
-		values, err := args.params("strip", "chars/")
-		if err != nil {
-			return nil, err
+	return func(r *state, self Value, args callArgs) Value {
+		p := args.bind("strip", 0, "chars/")
+		t := selfText(self)
+		r.scan(len(t.text))
+		if !p.has(0) {
+			return t.found(trim(t.text, isSpace)).value()
 		}
-		t, _ := textOf(self)
-		s := t.text
-		if err := in.work(len(s) / bytesPerStep); err != nil {
-			return nil, err
-		}
-		if isAbsent(values[0]) || values[0] == nil {
-			return t.found(trim(s, isSpace)).value(), nil
-		}
-		chars, ok := asStr(values[0])
-		if !ok {
-			return nil, typeErrorf("strip arg must be None or str, not %s", typeName(values[0]))
-		}
-		if err := in.work(len(s) / bytesPerStep * (len(chars) / 8)); err != nil {
-			return nil, err
-		}
-		return t.found(trim(s, func(r rune) bool { return strings.ContainsRune(chars, r) })).value(), nil
+		chars := p.str(0, "")
+		r.work(len(t.text) / bytesPerStep * (len(chars) / 8))
+		return t.found(trim(t.text, func(r rune) bool { return strings.ContainsRune(chars, r) })).value()
 	}
 }
 
 func strSplit(fromRight bool) method {
-	return func(in *interp, self Value, args callArgs) (Value, error) {
-		values, err := args.params("split", "sep", "maxsplit")
-		if err != nil {
-			return nil, err
+	return func(r *state, self Value, args callArgs) Value {
+		p := args.bind("split", 0, "sep", "maxsplit")
+		t, limit := selfText(self), p.integer(1, -1)
+		r.scan(len(t.text))
+		if !p.has(0) {
+			if limit >= 0 {
+				failValue("split: maxsplit needs a separator")
+			}
+			return r.textList(t, strings.FieldsFunc(t.text, isSpace), -1)
 		}
-		limit, err := intOr("split", values[1], -1)
-		if err != nil {
-			return nil, err
-		}
-		t, _ := textOf(self)
-		s := t.text
-		if err := in.work(len(s) / bytesPerStep); err != nil {
-			return nil, err
-		}
-		if isAbsent(values[0]) || values[0] == nil {
-			return in.textList(t, splitSpace(s, limit, fromRight), -1)
-		}
-		sep, err := strOr("split", values[0], "")
-		if err != nil {
-			return nil, err
-		}
+		sep := p.str(0, "")
 		if sep == "" {
-			return nil, valueErrorf("empty separator")
+			failValue("empty separator")
 		}
-		if err := in.allocItems(strings.Count(s, sep) + 1); err != nil {
-			return nil, err
+		n := strings.Count(t.text, sep)
+		if limit >= 0 {
+			n = min(n, limit)
 		}
-		return in.textList(t, splitText(s, sep, limit, fromRight), len(sep))
+		r.allocItems(n + 1)
+		if fromRight {
+			return r.textList(t, splitRight(t.text, sep, n), len(sep))
+		}
+		return r.textList(t, strings.SplitN(t.text, sep, n+1), len(sep))
 	}
 }
 
 // textList makes a list of the parts of t, which stand in it in this order,
 // with gap bytes between them. A negative gap stands for an unknown number of
 // separators with which no part begins.
-func (in *interp) textList(t Text, parts []string, gap int) (Value, error) {
-	if err := in.allocItems(len(parts)); err != nil {
-		return nil, err
-	}
+func (r *state) textList(t Text, parts []string, gap int) *List {
+	r.allocItems(len(parts))
 	list := &List{Items: make([]Value, len(parts))}
 	at := 0
 	for i, part := range parts {
@@ -143,81 +163,24 @@ func (in *interp) textList(t Text, parts []string, gap int) (Value, error) {
 		list.Items[i] = t.Cut(at, at+len(part)).value()
 		at += len(part) + max(gap, 0)
 	}
-	return list, in.work(len(t.own))
+	r.work(len(t.own))
+	return list
 }
 
-func splitText(s, sep string, limit int, fromRight bool) []string {
-	if limit < 0 {
-		return strings.Split(s, sep)
-	}
-	if !fromRight {
-		return strings.SplitN(s, sep, limit+1)
-	}
-	var parts []string
-	for ; limit > 0; limit-- {
+func splitRight(s, sep string, n int) []string {
+	parts := make([]string, n+1)
+	for ; n > 0; n-- {
 		at := strings.LastIndex(s, sep)
-		if at < 0 {
-			break
-		}
-		parts = append(parts, s[at+len(sep):])
-		s = s[:at]
+		parts[n], s = s[at+len(sep):], s[:at]
 	}
-	return reversed(append(parts, s))
-}
-
-func reversed(texts []string) []string {
-	for i, j := 0, len(texts)-1; i < j; i, j = i+1, j-1 {
-		texts[i], texts[j] = texts[j], texts[i]
-	}
-	return texts
-}
-
-// splitSpace splits at runs of white space; what remains after the limit
-// keeps its inner white space.
-func splitSpace(s string, limit int, fromRight bool) []string {
-	if limit < 0 {
-		return strings.FieldsFunc(s, isSpace)
-	}
-	var parts []string
-	if fromRight {
-		for s = strings.TrimRightFunc(s, isSpace); s != "" && limit > 0; limit-- {
-			at := strings.LastIndexFunc(s, isSpace)
-			if at < 0 {
-				break
-			}
-			_, size := utf8.DecodeRuneInString(s[at:])
-			parts = append(parts, s[at+size:])
-			s = strings.TrimRightFunc(s[:at], isSpace)
-		}
-		if s != "" {
-			parts = append(parts, s)
-		}
-		return reversed(parts)
-	}
-	for s = strings.TrimLeftFunc(s, isSpace); s != "" && limit > 0; limit-- {
-		at := strings.IndexFunc(s, isSpace)
-		if at < 0 {
-			break
-		}
-		parts = append(parts, s[:at])
-		s = strings.TrimLeftFunc(s[at:], isSpace)
-	}
-	if s != "" {
-		parts = append(parts, s)
-	}
+	parts[0] = s
 	return parts
 }
 
-func strSplitLines(in *interp, self Value, args callArgs) (Value, error) {
-	values, err := args.params("splitlines", "keepends")
-	if err != nil {
-		return nil, err
-	}
-	t, _ := textOf(self)
-	if err := in.work(len(t.text)/8 + 1); err != nil {
-		return nil, err
-	}
-	return in.textList(t, splitLines(t.text, boolOr(values[0], false)), -1)
+func strSplitLines(r *state, self Value, args callArgs) Value {
+	t, keepEnds := selfText(self), args.bind("splitlines", 0, "keepends").truth(0)
+	r.work(len(t.text)/8 + 1)
+	return r.textList(t, splitLines(t.text, keepEnds), -1)
 }
 
 // splitLines splits at everything Python regards as the end of a line.
@@ -246,127 +209,45 @@ func isLineEnd(r rune) bool {
 	return (r >= '\n' && r <= '\r') || (r >= 0x1c && r <= 0x1e) || r == 0x85 || r == 0x2028 || r == 0x2029
 }
 
-// window returns the part of s between the character places start and end,
-// and the place it begins at; ok is false if start lies behind the text.
-func (in *interp) window(s string, start, end Value) (part string, offset int, ok bool, err error) {
-	if isAbsent(start) && isAbsent(end) {
-		return s, 0, true, in.work(len(s) / bytesPerStep)
-	}
-	if isAbsent(start) {
-		start = nil
-	}
-	if isAbsent(end) {
-		end = nil
-	}
-	n := utf8.RuneCountInString(s)
-	r, err := sliceRange(n, start, end, nil)
-	if err != nil {
-		return "", 0, false, err
-	}
-	if i, isInt := asInt(start); isInt && i > n {
-		return "", 0, false, nil
-	}
-	window, err := in.sliceText(Text{text: s}, r)
-	return window.text, r.start, r.start <= r.stop, err
-}
-
-func strAffix(has func(s, affix string) bool) method {
-	return func(in *interp, self Value, args callArgs) (Value, error) {
-		values, err := args.required("startswith", 1, "affix/", "start/", "end/")
-		if err != nil {
-			return nil, err
+func strAffix(name string, has func(s, affix string) bool) method {
+	return func(r *state, self Value, args callArgs) Value {
+		p := args.bind(name, 1, "affix/")
+		if l, ok := p.values[0].(*List); ok && l.kind == "tuple" {
+			p.values = l.Items
 		}
-		part, _, ok, err := in.window(selfText(self), values[1], values[2])
-		if err != nil {
-			return nil, err
-		}
-		affixes := []Value{values[0]}
-		if t, isTuple := values[0].(*Tuple); isTuple {
-			affixes = t.Items
-		}
-		for _, affix := range affixes {
-			text, isStr := asStr(affix)
-			if !isStr {
-				return nil, typeErrorf("startswith or endswith first arg must be str or a tuple of str, not %s",
-					typeName(affix))
-			}
-			if ok && has(part, text) {
-				return true, nil
+		s, _ := asStr(self)
+		for i := range p.values {
+			if has(s, p.str(i, "")) {
+				return true
 			}
 		}
-		return false, nil
+		return false
 	}
 }
 
-// withoutPrefix and withoutSuffix return where the rest of s is.
-func withoutPrefix(s, affix string) (start, end int) {
-	return len(s) - len(strings.TrimPrefix(s, affix)), len(s)
+func strReplace(r *state, self Value, args callArgs) Value {
+	p := args.bind("replace", 2, "old/", "new/", "count/")
+	p.str(1, "")
+	return r.replace(selfText(self), p.str(0, ""), selfText(p.values[1]), p.integer(2, -1))
 }
 
-func withoutSuffix(s, affix string) (start, end int) { return 0, len(strings.TrimSuffix(s, affix)) }
-
-func strCutAffix(cut func(s, affix string) (start, end int)) method {
-	return func(_ *interp, self Value, args callArgs) (Value, error) {
-		values, err := args.required("removeprefix", 1, "affix/")
-		if err != nil {
-			return nil, err
-		}
-		affix, err := strOr("removeprefix", values[0], "")
-		if err != nil {
-			return nil, err
-		}
-		t, _ := textOf(self)
-		start, end := cut(t.text, affix)
-		return t.Cut(start, end).value(), nil
-	}
-}
-
-func strReplace(in *interp, self Value, args callArgs) (Value, error) {
-	values, err := args.required("replace", 2, "old/", "new/", "count/")
-	if err != nil {
-		return nil, err
-	}
-	old, err := strOr("replace", values[0], "")
-	if err != nil {
-		return nil, err
-	}
-	if _, err = strOr("replace", values[1], ""); err != nil {
-		return nil, err
-	}
-	count, err := intOr("replace", values[2], -1)
-	if err != nil {
-		return nil, err
-	}
-	t, _ := textOf(self)
-	now, _ := textOf(values[1])
-	return in.replace(t, old, now, count)
-}
-
-func (in *interp) replace(t Text, old string, now Text, count int) (Value, error) {
+func (r *state) replace(t Text, old string, now Text, count int) Value {
 	s := t.text
-	if err := in.work(len(s) / bytesPerStep); err != nil {
-		return nil, err
-	}
+	r.scan(len(s))
 	n := strings.Count(s, old)
 	if count >= 0 {
 		n = min(n, count)
 	}
 	if n == 0 {
-		return t.value(), nil
+		return t.value()
 	}
-	if err := in.timesString(len(now.text), n); err != nil {
-		return nil, err
-	}
-	if err := in.allocString(len(s) + n*max(0, len(now.text)-len(old))); err != nil {
-		return nil, err
-	}
+	r.timesString(len(now.text), n)
+	r.allocString(len(s) + n*max(0, len(now.text)-len(old)))
 	if t.isData() && now.isData() {
-		return strings.Replace(s, old, now.text, n), nil
+		return strings.Replace(s, old, now.text, n)
 	}
-	if err := in.alloc(spanBytes * (len(t.own) + n*(len(now.own)+1))); err != nil {
-		return nil, err
-	}
-	return replaceSpans(t, old, now, n), nil
+	r.alloc(spanBytes * (len(t.own) + n*(len(now.own)+1)))
+	return replaceSpans(t, old, now, n)
 }
 
 // replaceSpans replaces the first n occurrences of old. An empty old occurs
@@ -388,100 +269,36 @@ func replaceSpans(t Text, old string, now Text, n int) Value {
 	return b.value()
 }
 
-func strJoin(in *interp, self Value, args callArgs) (Value, error) {
-	values, err := args.required("join", 1, "iterable/")
-	if err != nil {
-		return nil, err
-	}
-	items, err := in.collect(values[0])
-	if err != nil {
-		return nil, err
-	}
+func strJoin(r *state, self Value, args callArgs) Value {
+	items := r.items(args.bind("join", 1, "iterable/").values[0])
 	texts := make([]Text, len(items))
 	for i, item := range items {
-		text, ok := textOf(item)
-		if !ok {
-			return nil, typeErrorf("sequence item %d: expected str instance, %s found", i, typeName(item))
+		var ok bool
+		if texts[i], ok = textOf(item); !ok {
+			failType("sequence item %d: expected str instance, %s found", i, typeName(item))
 		}
-		texts[i] = text
 	}
-	sep, _ := textOf(self)
-	if err := in.timesString(len(sep.text), len(texts)); err != nil {
-		return nil, err
-	}
-	return in.joinTexts(texts, sep)
+	return r.join(texts, selfText(self))
 }
 
-func strFind(fromRight, mustFind bool) method {
-	find := strings.Index
-	if fromRight {
-		find = strings.LastIndex
-	}
-	return func(in *interp, self Value, args callArgs) (Value, error) {
-		values, err := args.required("find", 1, "sub/", "start/", "end/")
-		if err != nil {
-			return nil, err
+func strFind(name string, find func(s, sub string) int) method {
+	return func(r *state, self Value, args callArgs) Value {
+		sub := args.bind(name, 1, "sub/").str(0, "")
+		s, _ := asStr(self)
+		r.scan(len(s))
+		at := find(s, sub)
+		if at >= 0 {
+			return utf8.RuneCountInString(s[:at])
 		}
-		sub, err := strOr("find", values[0], "")
-		if err != nil {
-			return nil, err
+		if name == "index" {
+			failValue("substring not found")
 		}
-		part, offset, ok, err := in.window(selfText(self), values[1], values[2])
-		if err != nil {
-			return nil, err
-		}
-		if at := find(part, sub); ok && at >= 0 {
-			return offset + utf8.RuneCountInString(part[:at]), nil
-		}
-		if mustFind {
-			return nil, valueErrorf("substring not found")
-		}
-		return -1, nil
+		return -1
 	}
 }
 
-func strCount(in *interp, self Value, args callArgs) (Value, error) {
-	values, err := args.required("count", 1, "sub/", "start/", "end/")
-	if err != nil {
-		return nil, err
-	}
-	sub, err := strOr("count", values[0], "")
-	if err != nil {
-		return nil, err
-	}
-	part, _, ok, err := in.window(selfText(self), values[1], values[2])
-	if err != nil || !ok {
-		return 0, err
-	}
-	return strings.Count(part, sub), nil
-}
-
-func strPartition(find func(s, sep string) int) method {
-	fromRight := find("aa", "a") == 1
-	return func(in *interp, self Value, args callArgs) (Value, error) {
-		values, err := args.required("partition", 1, "sep/")
-		if err != nil {
-			return nil, err
-		}
-		sep, err := strOr("partition", values[0], "")
-		if err != nil {
-			return nil, err
-		}
-		if sep == "" {
-			return nil, valueErrorf("empty separator")
-		}
-		t, _ := textOf(self)
-		if err := in.work(len(t.text) / bytesPerStep); err != nil {
-			return nil, err
-		}
-		at := find(t.text, sep)
-		switch {
-		case at >= 0:
-			end := at + len(sep)
-			return tupleOf(t.Cut(0, at).value(), t.Cut(at, end).value(), t.from(end).value()), nil
-		case fromRight:
-			return tupleOf("", "", self), nil
-		}
-		return tupleOf(self, "", ""), nil
-	}
+func strCount(r *state, self Value, args callArgs) Value {
+	s, _ := asStr(self)
+	r.scan(len(s))
+	return strings.Count(s, args.bind("count", 1, "sub/").str(0, ""))
 }

@@ -1,364 +1,490 @@
 package jinja
 
 import (
-	"math/big"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// tupleSyntax says which of the forms of an expression list is allowed.
-type tupleSyntax struct {
-	// withCond allows "a if b else c".
-	withCond bool
-	// end is a name that ends the list after a comma.
-	end string
-	// isTarget allows only names, literals and parentheses; withAttr also
-	// allows namespace attributes.
-	isTarget, withAttr bool
-	// inParens makes the empty list an empty tuple.
-	inParens bool
-}
-
 // parseTuple parses one expression, or several between commas as a tuple.
-func (p *parser) parseTuple(form tupleSyntax) (expr, error) {
+// "a if b else c" is allowed there if withCond is set.
+func (p *parser) parseTuple(withCond bool) expr {
 	var items []expr
-	isTuple := false
-	for {
-		if p.atTupleEnd(form.end) {
+	for isTuple := false; ; isTuple = true {
+		t := p.cur()
+		if t.kind == tokenVarEnd || t.kind == tokenBlockEnd || t.is(tokenOp, ")") {
+			if len(items) == 0 && !isTuple && !t.is(tokenOp, ")") {
+				p.fail("expected an expression, got %s", t.describe())
+			}
 			break
 		}
-		item, err := p.parseTupleItem(form)
-		if err != nil {
-			return nil, err
+		if withCond {
+			items = append(items, p.parseExpr())
+		} else {
+			items = append(items, p.parseOr())
 		}
-		items = append(items, item)
-		if !p.skipOp(",") {
-			break
+		if p.skipOp(",") {
+			continue
 		}
-		isTuple = true
+		if !isTuple {
+			return items[0]
+		}
+		break
 	}
-	if isTuple || (len(items) == 0 && form.inParens) {
-		return &tupleExpr{items: items}, nil
-	}
-	if len(items) == 0 {
-		return nil, p.errorf("expected an expression, got %s", describe(p.cur()))
-	}
-	return items[0], nil
+	return func(r *state) Value { return tupleOf(r.evalAll(items)...) }
 }
 
-func (p *parser) parseTupleItem(form tupleSyntax) (expr, error) {
-	if form.isTarget {
-		return p.parsePrimary(true, form.withAttr)
+func (r *state) evalAll(exprs []expr) []Value {
+	if len(exprs) == 0 {
+		return nil
 	}
-	return p.parseExpr(form.withCond)
+	r.allocItems(len(exprs))
+	values := make([]Value, len(exprs))
+	for i, e := range exprs {
+		values[i] = e(r)
+	}
+	return values
 }
 
-func (p *parser) atTupleEnd(end string) bool {
-	t := p.cur()
-	return t.kind == tokenVarEnd || t.kind == tokenBlockEnd || t.is(tokenOp, ")") ||
-		(end != "" && t.is(tokenName, end))
-}
-
-func (p *parser) parseExpr(withCond bool) (expr, error) {
-	if err := p.enter(); err != nil {
-		return nil, err
-	}
+func (p *parser) parseExpr() expr {
+	p.enter()
 	defer p.leave()
-	if !withCond {
-		return p.parseOr()
-	}
-	from := len(p.unknowns)
-	line := p.cur().line
-	e, err := p.parseOr()
-	for err == nil && p.skipName("if") {
-		cond := &condExpr{then: e, line: line}
-		if cond.test, err = p.parseOr(); err != nil {
-			return nil, err
-		}
+	from, levels := len(p.unknowns), 0
+	e := p.parseOr()
+	for ; p.skipName("if"); levels++ {
+		p.enter()
+		then, test, otherwise := e, p.parseOr(), noElse
 		if p.skipName("else") {
-			cond.otherwise, err = p.parseExpr(true)
+			otherwise = p.parseExpr()
+		}
+		e = func(r *state) Value {
+			if truth(test(r)) {
+				return then(r)
+			}
+			return otherwise(r)
 		}
 		p.forgive(from)
-		e = cond
 	}
-	return e, err
+	p.depth -= levels
+	return e
 }
 
-func (p *parser) parseOr() (expr, error) {
-	return p.parseLogic("or", func() (expr, error) {
-		return p.parseLogic("and", p.parseNot)
-	})
+func noElse(*state) Value {
+	return undefinedHint("the inline if-expression evaluated to false and no else section was defined")
 }
 
-func (p *parser) parseLogic(word string, operand func() (expr, error)) (expr, error) {
-	first, err := operand()
-	if err != nil || !p.cur().is(tokenName, word) {
-		return first, err
-	}
-	chain := &logicExpr{parts: []expr{first}, isOr: word == "or"}
+func (p *parser) parseOr() expr {
+	return p.parseLogic("or", func() expr { return p.parseLogic("and", p.parseNot) })
+}
+
+func (p *parser) parseLogic(word string, operand func() expr) expr {
+	parts, isOr := []expr{operand()}, word == "or"
 	for p.skipName(word) {
-		part, err := operand()
-		if err != nil {
-			return nil, err
-		}
-		chain.parts = append(chain.parts, part)
+		parts = append(parts, operand())
 	}
-	return chain, nil
+	if len(parts) == 1 {
+		return parts[0]
+	}
+	return func(r *state) (v Value) {
+		for _, part := range parts {
+			if v = part(r); truth(v) == isOr {
+				break
+			}
+		}
+		return v
+	}
 }
 
-func (p *parser) parseNot() (expr, error) {
+func (p *parser) parseNot() expr {
 	if !p.skipName("not") {
 		return p.parseCompare()
 	}
-	if err := p.enter(); err != nil {
-		return nil, err
-	}
+	p.enter()
 	defer p.leave()
-	e, err := p.parseNot()
-	return &notExpr{of: e}, err
+	of := p.parseNot()
+	return func(r *state) Value { return !truth(of(r)) }
 }
 
-var compareOps = map[string]compareOp{
-	"==": opEq, "!=": opNe, "<": opLt, "<=": opLe, ">": opGt, ">=": opGe,
-}
-
-func (p *parser) parseCompare() (expr, error) {
-	first, err := p.parseSum()
-	if err != nil {
-		return nil, err
-	}
-	chain := &compareExpr{first: first}
+func (p *parser) parseCompare() expr {
+	first := p.parseSum()
+	var rest []expr
+	var tests []func(r *state, a, b Value) bool
 	for {
-		op, ok := p.parseCompareOp()
-		if !ok {
+		op := p.cur().text
+		if p.isName("not") && p.look().is(tokenName, "in") {
+			p.next()
+			op = "not in"
+		}
+		compare := comparisons[op]
+		if kind := p.cur().kind; compare == nil || kind != tokenOp && kind != tokenName {
 			break
 		}
-		operand, err := p.parseSum()
-		if err != nil {
-			return nil, err
-		}
-		chain.ops, chain.rest = append(chain.ops, op), append(chain.rest, operand)
-	}
-	if len(chain.ops) == 0 {
-		return first, nil
-	}
-	return chain, nil
-}
-
-func (p *parser) parseCompareOp() (compareOp, bool) {
-	t := p.cur()
-	if t.kind == tokenOp {
-		if op, ok := compareOps[t.text]; ok {
-			p.next()
-			return op, true
-		}
-		return 0, false
-	}
-	if p.skipName("in") {
-		return opIn, true
-	}
-	if t.is(tokenName, "not") && p.look().is(tokenName, "in") {
 		p.next()
-		p.next()
-		return opNotIn, true
+		tests, rest = append(tests, compare), append(rest, p.parseSum())
 	}
-	return 0, false
+	switch len(tests) {
+	case 0:
+		return first
+	case 1:
+		second, compare := rest[0], tests[0]
+		return func(r *state) Value { return compare(r, first(r), second(r)) }
+	}
+	return func(r *state) Value {
+		left := first(r)
+		for i, compare := range tests {
+			right := rest[i](r)
+			if !compare(r, left, right) {
+				return false
+			}
+			left = right
+		}
+		return true
+	}
 }
 
-func (p *parser) parseSum() (expr, error) {
-	return p.parseArith([]string{"+", "-"}, p.parseConcat)
-}
+func (p *parser) parseSum() expr { return p.parseArith("+ -", p.parseConcat) }
 
-func (p *parser) parseConcat() (expr, error) {
-	first, err := p.parseProduct()
-	if err != nil || !p.isOp("~") {
-		return first, err
-	}
-	chain := &concatExpr{parts: []expr{first}}
+func (p *parser) parseConcat() expr {
+	parts := []expr{p.parseProduct()}
 	for p.skipOp("~") {
-		part, err := p.parseProduct()
-		if err != nil {
-			return nil, err
+		parts = append(parts, p.parseProduct())
+	}
+	if len(parts) == 1 {
+		return parts[0]
+	}
+	return func(r *state) Value {
+		texts := make([]Text, len(parts))
+		for i, part := range parts {
+			texts[i] = r.print(part(r))
 		}
-		chain.parts = append(chain.parts, part)
+		return r.join(texts, Text{})
 	}
-	return chain, nil
 }
 
-func (p *parser) parseProduct() (expr, error) {
-	return p.parseArith([]string{"*", "/", "//", "%"}, p.parsePower)
+func (p *parser) parseProduct() expr {
+	return p.parseArith("* / // %", func() expr { return p.parseUnary(true) })
 }
 
-func (p *parser) parsePower() (expr, error) {
-	return p.parseArith([]string{"**"}, func() (expr, error) { return p.parseUnary(true) })
-}
-
-// opCodes names the two-byte operators with one byte.
-var opCodes = map[string]byte{"+": '+', "-": '-', "*": '*', "/": '/', "//": 'd', "%": '%', "**": 'p'}
-
-func (p *parser) parseArith(ops []string, operand func() (expr, error)) (expr, error) {
-	first, err := operand()
-	if err != nil {
-		return nil, err
+// parseArith parses a chain of operators of one precedence. It is kept flat so
+// that a long chain costs no stack.
+func (p *parser) parseArith(ops string, operand func() expr) expr {
+	first := operand()
+	var names []string
+	var rest []expr
+	for p.cur().kind == tokenOp && strings.Contains(" "+ops+" ", " "+p.cur().text+" ") {
+		names = append(names, p.next().text)
+		rest = append(rest, operand())
 	}
-	chain := &arithExpr{first: first}
-	for p.cur().kind == tokenOp && slices.Contains(ops, p.cur().text) {
-		op := opCodes[p.next().text]
-		part, err := operand()
-		if err != nil {
-			return nil, err
+	if len(rest) == 0 {
+		return first
+	}
+	isSum := !slices.ContainsFunc(names, func(op string) bool { return op != "+" })
+	return func(r *state) Value {
+		v := first(r)
+		if t, ok := textOf(v); ok && isSum {
+			return r.addTexts(t, rest)
 		}
-		chain.ops, chain.rest = append(chain.ops, op), append(chain.rest, part)
+		for i, op := range names {
+			v = r.arith(op, v, rest[i](r))
+		}
+		return v
 	}
-	if len(chain.ops) == 0 {
-		return first, nil
+}
+
+// addTexts adds several strings at once.
+func (r *state) addTexts(first Text, rest []expr) Value {
+	texts := make([]Text, 1, len(rest)+1)
+	texts[0] = first
+	for _, e := range rest {
+		v := e(r)
+		t, ok := textOf(v)
+		if !ok {
+			return r.arith("+", first.value(), v) // which fails
+		}
+		texts = append(texts, t)
 	}
-	return chain, nil
+	return r.join(texts, Text{})
 }
 
 // parseUnary parses a sign, a primary and what follows it. A filter after a
 // signed number applies to the signed number.
-func (p *parser) parseUnary(withFilter bool) (e expr, err error) {
-	switch {
-	case p.isOp("-"), p.isOp("+"):
-		if err := p.enter(); err != nil {
-			return nil, err
-		}
+func (p *parser) parseUnary(withFilter bool) expr {
+	var e expr
+	if p.isOp("-") || p.isOp("+") {
+		p.enter()
 		negate := p.next().text == "-"
-		e, err = p.parseUnary(false)
+		of := p.parseUnary(false)
 		p.leave()
-		e = &signExpr{of: e, negate: negate}
-	default:
-		e, err = p.parsePrimary(false, false)
+		e = func(r *state) Value { return signed(of(r), negate) }
+	} else {
+		e = p.parsePrimary()
 	}
-	if err != nil {
-		return nil, err
-	}
-	if e, err = p.parsePostfix(e); err != nil || !withFilter {
-		return e, err
-	}
-	return p.parseFilterTail(e)
+	return p.parsePostfix(e, withFilter)
 }
 
-func (p *parser) parsePrimary(isTarget, withAttr bool) (expr, error) {
+func constant(v Value) expr { return func(*state) Value { return v } }
+
+func (p *parser) parsePrimary() expr {
+	switch t := p.next(); {
+	case t.kind == tokenName:
+		return p.parseNameOrConst(t.text)
+	case t.kind == tokenString:
+		text := t.text
+		for p.cur().kind == tokenString {
+			text += p.next().text
+		}
+		return constant(Own(text))
+	case t.kind == tokenInt || t.kind == tokenFloat:
+		n, err := readNumber(t.text)
+		if err != nil {
+			p.fail("%v", err)
+		}
+		return constant(n)
+	case t.is(tokenOp, "("):
+		p.enter()
+		defer p.leave()
+		e := p.parseTuple(true)
+		p.expectOp(")")
+		return e
+	case t.is(tokenOp, "["):
+		var items []expr
+		p.separated("]", func() { items = append(items, p.parseExpr()) })
+		return func(r *state) Value { return &List{Items: r.evalAll(items)} }
+	case t.is(tokenOp, "{"):
+		return p.parseDict()
+	case t.kind != tokenEOF:
+		p.pos--
+	}
+	p.fail("unexpected %s", p.cur().describe())
+	return nil
+}
+
+func (p *parser) parseNameOrConst(name string) expr {
+	switch name {
+	case "true", "True":
+		return constant(true)
+	case "false", "False":
+		return constant(false)
+	case "none", "None":
+		return constant(nil)
+	}
+	id := p.id(name)
+	return func(r *state) Value {
+		if v, ok := r.get(id); ok {
+			return v
+		}
+		return &undefined{name: name}
+	}
+}
+
+func (p *parser) parseDict() expr {
+	var keys, values []expr
+	p.separated("}", func() {
+		keys = append(keys, p.parseExpr())
+		p.expectOp(":")
+		values = append(values, p.parseExpr())
+	})
+	return func(r *state) Value {
+		m := NewMap()
+		for i, key := range keys {
+			r.allocItems(4)
+			k := key(r)
+			m.setValue(k, values[i](r))
+		}
+		return m
+	}
+}
+
+// parsePostfix parses attributes, subscripts and calls after e, and filters and
+// tests if withFilter is set.
+func (p *parser) parsePostfix(e expr, withFilter bool) expr {
+	for levels := 0; ; levels++ {
+		p.enter()
+		switch {
+		case p.skipOp("."):
+			e = p.parseAttr(e)
+		case p.isOp("["):
+			e = p.parseSubscript(e)
+		case p.isOp("("):
+			e = callOf(e, p.parseArgs())
+		case withFilter && p.skipOp("|"):
+			e = p.parseFilter(e)
+		case withFilter && p.skipName("is"):
+			e = p.parseTest(e)
+		default:
+			p.depth -= levels + 1
+			return e
+		}
+	}
+}
+
+func (p *parser) parseAttr(of expr) expr {
 	t := p.next()
 	switch t.kind {
 	case tokenName:
-		return p.parseNameOrConst(t.text, isTarget, withAttr)
-	case tokenString:
-		parts := []string{t.text}
-		for p.cur().kind == tokenString {
-			parts = append(parts, p.next().text)
-		}
-		return &constExpr{value: Own(strings.Join(parts, ""))}, nil
 	case tokenInt:
-		return p.intConst(t.text)
-	case tokenFloat:
-		f, err := strconv.ParseFloat(t.text, 64)
-		if err != nil && f == 0 {
-			return nil, p.errorf("bad number %q", t.text)
-		}
-		return &constExpr{value: f}, nil
-	case tokenOp:
-		switch t.text {
-		case "(":
-			return p.parseParens(isTarget)
-		case "[":
-			return p.parseList()
-		case "{":
-			return p.parseDict()
-		}
+		n, _ := strconv.Atoi(t.text)
+		return itemOf(of, constant(n))
+	default:
+		p.fail("expected name or number, got %s", t.describe())
 	}
-	if t.kind != tokenEOF {
-		p.pos--
-	}
-	return nil, p.errorf("unexpected %s", describe(t))
-}
-
-func (p *parser) parseParens(isTarget bool) (expr, error) {
-	if err := p.enter(); err != nil {
-		return nil, err
-	}
-	defer p.leave()
-	e, err := p.parseTuple(tupleSyntax{withCond: true, inParens: true, isTarget: isTarget})
-	if err != nil {
-		return nil, err
-	}
-	return e, p.expectOp(")")
-}
-
-func (p *parser) parseNameOrConst(name string, isTarget, withAttr bool) (expr, error) {
-	switch name {
-	case "true", "True":
-		return &constExpr{value: true}, nil
-	case "false", "False":
-		return &constExpr{value: false}, nil
-	case "none", "None":
-		return &constExpr{value: nil}, nil
-	}
-	e := &nameExpr{id: p.id(name)}
-	if withAttr && p.skipOp(".") {
-		attr, err := p.expectName()
-		return &attrExpr{of: e, name: attr}, err
-	}
-	if !isTarget {
-		p.noteName(name, e.id)
-	}
-	return e, nil
-}
-
-func (p *parser) intConst(text string) (expr, error) {
-	n, ok := new(big.Int).SetString(text, 0)
-	if !ok || n.BitLen() > intBitsMax {
-		return nil, p.errorf("bad or too long integer of %d digits", len(text))
-	}
-	return &constExpr{value: shrink(n)}, nil
-}
-
-func (p *parser) parseList() (expr, error) {
-	list := &listExpr{}
-	for !p.isOp("]") {
-		if len(list.items) > 0 {
-			if err := p.expectOp(","); err != nil {
-				return nil, err
+	name := t.text
+	if p.isOp("(") {
+		args := p.parseArgs()
+		return func(r *state) Value {
+			r.work(1)
+			owner := of(r)
+			if m := r.methodOf(owner, name); m != nil {
+				return r.callMethod(m, owner, args.eval(r))
 			}
-			if p.isOp("]") {
-				break
-			}
+			return r.call(r.attr(owner, name), args.eval(r))
 		}
-		item, err := p.parseExpr(true)
-		if err != nil {
-			return nil, err
-		}
-		list.items = append(list.items, item)
 	}
-	return list, p.expectOp("]")
+	isKey := mapMethods[name] == nil && !isRefused((*Map)(nil), name)
+	return func(r *state) Value {
+		r.work(1)
+		owner := of(r)
+		if m, ok := owner.(*Map); ok && isKey {
+			if v, ok := m.Get(name); ok {
+				return v
+			}
+			return undefinedAttr(owner, name)
+		}
+		return r.attr(owner, name)
+	}
 }
 
-func (p *parser) parseDict() (expr, error) {
-	dict := &dictExpr{}
-	for !p.isOp("}") {
-		if len(dict.keys) > 0 {
-			if err := p.expectOp(","); err != nil {
-				return nil, err
-			}
-			if p.isOp("}") {
-				break
-			}
-		}
-		key, err := p.parseExpr(true)
-		if err != nil {
-			return nil, err
-		}
-		if err := p.expectOp(":"); err != nil {
-			return nil, err
-		}
-		value, err := p.parseExpr(true)
-		if err != nil {
-			return nil, err
-		}
-		dict.keys, dict.values = append(dict.keys, key), append(dict.values, value)
+func itemOf(of, key expr) expr {
+	return func(r *state) Value {
+		r.work(1)
+		owner := of(r)
+		return r.item(owner, key(r))
 	}
-	return dict, p.expectOp("}")
+}
+
+func (p *parser) parseSubscript(of expr) expr {
+	p.next()
+	none := constant(nil)
+	bounds := [3]expr{none, none, none}
+	n := 0
+	for ; n < len(bounds); n++ {
+		if !p.isOp(":") && !p.isOp("]") {
+			bounds[n] = p.parseExpr()
+		}
+		if !p.skipOp(":") {
+			break
+		}
+	}
+	if n == 0 && p.cur().is(tokenOp, "]") && p.tokens[p.pos-1].is(tokenOp, "[") {
+		p.fail("expected an expression, got ']'")
+	}
+	p.expectOp("]")
+	if n == 0 {
+		return itemOf(of, bounds[0])
+	}
+	return func(r *state) Value {
+		r.work(1)
+		owner := of(r)
+		return r.slice(owner, bounds[0](r), bounds[1](r), bounds[2](r))
+	}
+}
+
+// callSyntax is what stands between the parentheses of a call.
+type callSyntax struct {
+	pos   []expr
+	names []string
+	named []expr
+}
+
+func (c *callSyntax) eval(r *state) callArgs {
+	return callArgs{pos: r.evalAll(c.pos), names: c.names, named: r.evalAll(c.named)}
+}
+
+func (p *parser) parseArgs() *callSyntax {
+	args := &callSyntax{}
+	p.expectOp("(")
+	p.separated(")", func() {
+		switch {
+		case p.cur().kind == tokenName && p.look().is(tokenOp, "="):
+			args.names = append(args.names, p.next().text)
+			p.next()
+			args.named = append(args.named, p.parseExpr())
+		case len(args.named) > 0:
+			p.fail("a positional argument follows a keyword argument")
+		default:
+			args.pos = append(args.pos, p.parseExpr())
+		}
+	})
+	return args
+}
+
+func callOf(fn expr, args *callSyntax) expr {
+	return func(r *state) Value {
+		r.work(1)
+		f := fn(r)
+		return r.call(f, args.eval(r))
+	}
+}
+
+func (p *parser) noteUnknown(what, name string, line int) {
+	err := &Error{Kind: SyntaxError, Line: line, Message: "no " + what + " named '" + name + "'"}
+	p.unknowns = append(p.unknowns, unknownName{err: err})
+}
+
+// parseFilter parses "name(args)" after a bar or the tag filter.
+func (p *parser) parseFilter(of expr) expr {
+	line := p.cur().line
+	name, args := p.expectName(), &callSyntax{}
+	f := filterTable[name]
+	if f == nil {
+		p.noteUnknown("filter", name, line)
+	}
+	if p.isOp("(") {
+		args = p.parseArgs()
+	}
+	return func(r *state) Value {
+		if f == nil {
+			fail(RuntimeError, "no filter named '%s'", name)
+		}
+		r.work(1)
+		v := of(r)
+		return r.filter(f, v, args.eval(r))
+	}
+}
+
+func (p *parser) parseTest(of expr) expr {
+	line := p.cur().line
+	negated := p.skipName("not")
+	name, args := p.expectName(), &callSyntax{}
+	holds := testTable[name]
+	if holds == nil {
+		p.noteUnknown("test", name, line)
+	}
+	switch {
+	case p.isName("is"):
+		p.fail("you cannot chain multiple tests with is")
+	case p.isOp("("):
+		args = p.parseArgs()
+	case p.atTestArg():
+		args.pos = []expr{p.parsePostfix(p.parsePrimary(), false)}
+	}
+	return func(r *state) Value {
+		if holds == nil {
+			fail(RuntimeError, "no test named '%s'", name)
+		}
+		r.work(1)
+		v := of(r)
+		return holds(r, v, args.eval(r)) != negated
+	}
+}
+
+// atTestArg says whether the argument of a test follows without parentheses.
+func (p *parser) atTestArg() bool {
+	switch t := p.cur(); t.kind {
+	case tokenString, tokenInt, tokenFloat:
+		return true
+	case tokenName:
+		return t.text != "else" && t.text != "or" && t.text != "and"
+	}
+	return p.isOp("[") || p.isOp("{")
 }

@@ -1,289 +1,235 @@
 package jinja
 
-import "slices"
+func (p *parser) parseStatement() stmt {
+	t := p.cur()
+	if t.kind != tokenName {
+		p.fail("tag name expected, got %s", t.describe())
+	}
+	p.next()
+	switch t.text {
+	case "if":
+		return p.parseIf(t.line)
+	case "for":
+		return p.parseFor(t.line)
+	case "set":
+		return p.parseSet(t.line)
+	case "macro":
+		return p.parseMacro()
+	case "filter":
+		return p.parseFilterBlock(t.line)
+	case "generation":
+		body := p.inFunction("endgeneration")
+		return func(r *state) flow {
+			r.inScope(r.scope, func() { r.run(body) })
+			return flowNext
+		}
+	case "break", "continue":
+		if !p.canBreak {
+			p.fail("'%s' outside loop", t.text)
+		}
+		f := flowBreak
+		if t.text == "continue" {
+			f = flowContinue
+		}
+		return func(*state) flow { return f }
+	}
+	p.pos--
+	p.fail("encountered unknown tag '%s'", t.text)
+	return nil
+}
 
-func (p *parser) parseIf(line int) (stmt, error) {
+func (p *parser) parseIf(line int) stmt {
+	type branch struct {
+		test expr
+		body []stmt
+		line int
+	}
 	from := len(p.unknowns)
-	s := &ifStmt{}
-	for {
-		test, err := p.parseTuple(tupleSyntax{})
-		if err != nil {
-			return nil, err
-		}
-		body, end, err := p.parseBlock("elif", "else", "endif")
-		if err != nil {
-			return nil, err
-		}
-		s.branches = append(s.branches, ifBranch{test: test, body: body, line: line})
-		line = p.cur().line
+	var branches []branch
+	for end := "elif"; end != "endif"; {
+		b := branch{line: line, test: constant(true)}
 		if end == "elif" {
-			continue
+			b.test = p.parseTuple(false)
+			b.body, end = p.parseBlock("elif", "else", "endif")
+		} else {
+			b.body, end = p.parseBlock("endif")
 		}
-		if end == "else" {
-			body, _, err := p.parseBlock("endif")
-			if err != nil {
-				return nil, err
+		line = p.cur().line
+		branches = append(branches, b)
+	}
+	p.forgive(from)
+	return func(r *state) flow {
+		for i := range branches {
+			r.line = branches[i].line
+			if truth(branches[i].test(r)) {
+				return r.run(branches[i].body)
 			}
-			s.branches = append(s.branches, ifBranch{body: body})
 		}
-		p.forgive(from)
-		return s, nil
+		return flowNext
 	}
 }
 
-func (p *parser) parseFor(line int) (stmt, error) {
-	s := &forStmt{line: line, loopID: p.id("loop")}
-	var err error
-	p.loops = append(p.loops, s)
-	s.target, err = p.parseTarget("in", false)
-	p.loops = p.loops[:len(p.loops)-1]
-	if err != nil {
-		return nil, err
-	}
+func (p *parser) parseFor(line int) stmt {
+	p.loops++
+	assign := p.parseTarget(false)
+	p.loops--
 	if !p.skipName("in") {
-		return nil, p.errorf("expected 'in', got %s", describe(p.cur()))
+		p.fail("expected 'in', got %s", p.cur().describe())
 	}
-	if s.iter, err = p.parseTuple(tupleSyntax{end: "recursive"}); err != nil {
-		return nil, err
-	}
-	err = p.inScope(func() error { return p.parseForRest(s) })
-	return s, err
-}
-
-func (p *parser) parseForRest(s *forStmt) (err error) {
+	f := &forLoop{line: line, assign: assign, items: p.parseTuple(false), loopID: p.id("loop")}
+	from := len(p.unknowns)
 	if p.skipName("if") {
-		if s.filter, err = p.parseExpr(true); err != nil {
-			return err
-		}
+		f.keep = p.parseExpr()
 	}
-	s.recursive = p.skipName("recursive")
 	outer := p.canBreak
 	p.canBreak = true
-	p.loops = append(p.loops, s)
-	body, end, err := p.parseBlock("endfor", "else")
-	p.loops = p.loops[:len(p.loops)-1]
+	p.loops++
+	body, end := p.parseBlock("endfor", "else")
+	p.loops--
 	p.canBreak = outer
-	if err != nil {
-		return err
+	if f.body = body; end == "else" {
+		f.otherwise, _ = p.parseBlock("endfor")
 	}
-	s.body = body
-	if end == "else" {
-		s.otherwise, _, err = p.parseBlock("endfor")
-	}
-	return err
+	p.firm(from)
+	return f.run
 }
 
-func (p *parser) parseSet(line int) (stmt, error) {
-	tgt, err := p.parseTarget("", true)
-	if err != nil {
-		return nil, err
-	}
+func (p *parser) parseSet(line int) stmt {
+	assign := p.parseTarget(true)
 	if p.skipOp("=") {
-		value, err := p.parseTuple(tupleSyntax{withCond: true})
-		return &setStmt{target: tgt, value: value, line: line}, err
-	}
-	s := &captureStmt{target: &tgt, textID: p.id(capturedName), line: line}
-	if p.isOp("|") {
-		if s.filters, err = p.parseFilters(&nameExpr{id: s.textID}, false); err != nil {
-			return nil, err
+		value := p.parseTuple(true)
+		return func(r *state) flow {
+			r.line = line
+			assign(r, value(r))
+			return flowNext
 		}
 	}
-	err = p.inScope(func() (err error) {
-		s.body, _, err = p.parseBlock("endset")
-		return err
-	})
-	return s, err
+	captured, filtered := p.parseCaptured()
+	return capture(p.inScope("endset"), line, captured, filtered, assign)
 }
 
-// capturedName is the hidden variable through which the text of a filter
-// block reaches its filters.
-const capturedName = "\x00captured"
-
-func (p *parser) parseFilterBlock(line int) (stmt, error) {
-	s := &captureStmt{textID: p.id(capturedName), line: line}
-	var err error
-	if s.filters, err = p.parseFilters(&nameExpr{id: s.textID}, true); err != nil {
-		return nil, err
+// parseCaptured parses the filters of a block. The text of the block reaches
+// them by a hidden variable.
+func (p *parser) parseCaptured() (id int, filtered expr) {
+	id = p.id("\x00captured")
+	filtered = func(r *state) Value {
+		v, _ := r.get(id)
+		return v
 	}
-	err = p.inScope(func() (err error) {
-		s.body, _, err = p.parseBlock("endfilter")
-		return err
-	})
-	return s, err
+	for p.skipOp("|") {
+		filtered = p.parseFilter(filtered)
+	}
+	return id, filtered
 }
 
-func (p *parser) parseWith(line int) (stmt, error) {
-	s := &withStmt{line: line}
-	for p.cur().kind != tokenBlockEnd {
-		if len(s.targets) > 0 {
-			if err := p.expectOp(","); err != nil {
-				return nil, err
-			}
-		}
-		tgt, err := p.parseTarget("", false)
-		if err != nil {
-			return nil, err
-		}
-		if err := p.expectOp("="); err != nil {
-			return nil, err
-		}
-		value, err := p.parseExpr(true)
-		if err != nil {
-			return nil, err
-		}
-		s.targets, s.values = append(s.targets, tgt), append(s.values, value)
-	}
-	err := p.inScope(func() (err error) {
-		s.body, _, err = p.parseBlock("endwith")
-		return err
-	})
-	return s, err
+func (p *parser) parseFilterBlock(line int) stmt {
+	p.pos-- // in the place of the tag stands the bar before the first filter
+	*p.cur() = token{kind: tokenOp, text: "|", line: line}
+	captured, filtered := p.parseCaptured()
+	write := func(r *state, v Value) { r.write(r.print(v)) }
+	return capture(p.inScope("endfilter"), line, captured, filtered, write)
 }
 
-func (p *parser) parseMacro(line int) (stmt, error) {
-	name, err := p.expectName()
-	if err != nil {
-		return nil, err
+// capture is a statement that renders body, filters the text and hands it to use.
+func capture(body []stmt, line, captured int, filtered expr, use target) stmt {
+	return func(r *state) (f flow) {
+		r.line = line
+		var v Value
+		text := r.capture(func() {
+			r.inScope(r.scope, func() { f = r.run(body) })
+		})
+		if f != flowNext {
+			return f
+		}
+		r.inScope(r.scope, func() {
+			r.set(captured, text)
+			v = filtered(r)
+		})
+		use(r, v)
+		return f
 	}
-	syntax, err := p.parseMacroBody(name, "endmacro", line, nil)
-	return &macroStmt{id: p.id(name), syntax: syntax}, err
 }
 
-func (p *parser) parseCallBlock(line int) (stmt, error) {
-	s := &callStmt{line: line}
-	call := func() error {
-		e, err := p.parseExpr(true)
-		if err != nil {
-			return err
-		}
-		var ok bool
-		if s.call, ok = e.(*callExpr); !ok {
-			return p.errorf("expected call")
-		}
-		s.call.args.hasCaller = true
-		return nil
-	}
-	body, err := p.parseMacroBody("", "endcall", line, call)
-	s.body = body
-	return s, err
-}
-
-// parseMacroBody parses a signature and a body. For a call block the
-// signature is optional and the call follows it.
-func (p *parser) parseMacroBody(name, end string, line int, call func() error) (*macroSyntax, error) {
-	m := &macroSyntax{
-		name:     name,
-		line:     line,
-		callerID: -1,
-		kwargsID: -1,
-		varargID: -1,
-	}
-	if call == nil || p.isOp("(") {
-		if err := p.parseSignature(m); err != nil {
-			return nil, err
-		}
-	}
-	if call != nil {
-		if err := call(); err != nil {
-			return nil, err
-		}
-	}
-	p.macros = append(p.macros, m)
-	err := p.inFunction(func() (err error) {
-		m.body, _, err = p.parseBlock(end)
-		return err
-	})
-	p.macros = p.macros[:len(p.macros)-1]
-	if slices.Contains(m.names, "kwargs") {
-		m.kwargsID = -1
-	}
-	if slices.Contains(m.names, "varargs") {
-		m.varargID = -1
-	}
-	return m, err
-}
-
-func (p *parser) parseSignature(m *macroSyntax) error {
-	if err := p.expectOp("("); err != nil {
-		return err
-	}
-	for !p.isOp(")") {
-		if len(m.params) > 0 {
-			if err := p.expectOp(","); err != nil {
-				return err
-			}
-		}
-		name, err := p.expectName()
-		if err != nil {
-			return err
-		}
-		m.params, m.names = append(m.params, p.id(name)), append(m.names, name)
+func (p *parser) parseMacro() stmt {
+	m := &macro{name: p.expectName()}
+	id, start, outer := p.id(m.name), p.depth, p.deepest
+	p.deepest = start
+	p.expectOp("(")
+	p.separated(")", func() {
+		name := p.expectName()
+		m.ids, m.params = append(m.ids, p.id(name)), append(m.params, name)
 		if p.skipOp("=") {
-			value, err := p.parseExpr(true)
-			if err != nil {
-				return err
-			}
-			m.defaults = append(m.defaults, value)
+			m.defaults = append(m.defaults, p.parseExpr())
 		} else if len(m.defaults) > 0 {
-			return p.errorf("non-default argument follows default argument")
+			p.fail("non-default argument follows default argument")
 		}
-	}
-	return p.expectOp(")")
-}
-
-// noteName records that a body mentions one of the names that change how the
-// loop or macro around it is called.
-func (p *parser) noteName(name string, id int) {
-	switch name {
-	case "loop":
-		for _, loop := range p.loops {
-			loop.usesLoop = true
-		}
-	case "caller":
-		for _, m := range p.macros {
-			m.callerID = id
-		}
-	case "kwargs":
-		for _, m := range p.macros {
-			m.kwargsID = id
-		}
-	case "varargs":
-		for _, m := range p.macros {
-			m.varargID = id
-		}
+	})
+	m.body = p.inFunction("endmacro")
+	m.levels = p.deepest - start
+	p.deepest = max(outer, p.deepest)
+	return func(r *state) flow {
+		r.alloc(valueBytes)
+		scope := r.scope
+		call := func(r *state, args callArgs) Value { return m.call(r, scope, args) }
+		r.set(id, &function{kind: "Macro", name: m.name, call: call})
+		return flowNext
 	}
 }
 
-// parseTarget parses what a for, set or with assigns to.
-func (p *parser) parseTarget(end string, withAttr bool) (target, error) {
-	e, err := p.parseTuple(tupleSyntax{end: end, isTarget: true, withAttr: withAttr})
-	if err != nil {
-		return target{}, err
+// A target is what an assignment assigns to: a name, an attribute of a
+// namespace, or a tuple of targets.
+type target func(r *state, v Value)
+
+// parseTarget parses what a for, set or with assigns to. Attributes of namespaces
+// are allowed if withAttr is set.
+func (p *parser) parseTarget(withAttr bool) target {
+	p.enter()
+	defer p.leave()
+	var items []target
+	for isTuple := false; ; isTuple = true {
+		if isTuple && (p.isName("in") || p.isOp("=") || p.isOp(")")) {
+			break
+		}
+		items = append(items, p.parseTargetItem(withAttr))
+		if p.skipOp(",") {
+			continue
+		}
+		if !isTuple {
+			return items[0]
+		}
+		break
 	}
-	return p.asTarget(e)
+	return func(r *state, v Value) {
+		for i, item := range r.unpack(v, len(items)) {
+			items[i](r, item)
+		}
+	}
 }
 
-func (p *parser) asTarget(e expr) (target, error) {
-	switch e := e.(type) {
-	case *nameExpr:
-		if p.names[e.id] == "loop" && len(p.loops) > 0 {
-			return target{}, p.errorf("can't assign to special loop variable in for-loop")
-		}
-		return target{kind: targetName, id: e.id}, nil
-	case *attrExpr:
-		if of, ok := e.of.(*nameExpr); ok {
-			return target{kind: targetAttr, id: of.id, attr: e.name}, nil
-		}
-	case *tupleExpr:
-		t := target{kind: targetTuple}
-		for _, item := range e.items {
-			sub, err := p.asTarget(item)
-			if err != nil {
-				return target{}, err
+func (p *parser) parseTargetItem(withAttr bool) target {
+	if p.skipOp("(") {
+		t := p.parseTarget(withAttr)
+		p.expectOp(")")
+		return t
+	}
+	name := p.expectName()
+	id := p.id(name)
+	switch {
+	case withAttr && p.skipOp("."):
+		attr := p.expectName()
+		return func(r *state, v Value) {
+			owner, _ := r.get(id)
+			ns, ok := owner.(*namespace)
+			if !ok {
+				fail(RuntimeError, "cannot assign attribute on non-namespace object")
 			}
-			t.items = append(t.items, sub)
+			r.alloc(valueBytes)
+			ns.attrs.Set(attr, v)
 		}
-		return t, nil
+	case name == "loop" && p.loops > 0:
+		p.fail("can't assign to special loop variable in for-loop")
+	case name == "true" || name == "false" || name == "none" || name == "True" || name == "False" || name == "None":
+		p.fail("can't assign to '%s'", name)
 	}
-	return target{}, p.errorf("can't assign to this expression")
+	return func(r *state, v Value) { r.set(id, v) }
 }

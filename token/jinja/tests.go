@@ -1,191 +1,71 @@
 package jinja
 
-import (
-	"math/big"
-)
+import "strings"
 
-// A testFunc answers "v is name(args)".
-type testFunc func(in *interp, v Value, args callArgs) (bool, error)
+// A test answers "v is name(args)".
+type test = func(r *state, v Value, args callArgs) bool
 
-var testTable map[string]testFunc
+var testTable = map[string]test{
+	"defined":   plainTest(func(v Value) bool { return !is[*undefined](v) }),
+	"undefined": plainTest(is[*undefined]),
+	"none":      plainTest(func(v Value) bool { return v == nil }),
+	"boolean":   plainTest(is[bool]),
+	"true":      plainTest(func(v Value) bool { return v == true }),
+	"false":     plainTest(func(v Value) bool { return v == false }),
+	"integer":   plainTest(isInteger),
+	"float":     plainTest(is[float64]),
+	"number":    plainTest(isNumber),
+	"string":    plainTest(isString),
+	"mapping":   plainTest(is[*Map]),
+	"sequence":  plainTest(isSequence),
+	"iterable":  plainTest(isIterable),
+	"callable":  plainTest(func(v Value) bool { return is[*function](v) || is[*undefined](v) }),
+	"lower":     textTest(strings.ToLower),
+	"upper":     textTest(strings.ToUpper),
+	"odd":       remainderTest(1),
+	"even":      remainderTest(0),
 
-func init() {
-	testTable = map[string]testFunc{
-		"defined":   plainTest(func(v Value) bool { return !isUndefined(v) }),
-		"undefined": plainTest(isUndefined),
-		"none":      plainTest(func(v Value) bool { return v == nil }),
-		"boolean":   plainTest(isBool),
-		"true":      plainTest(func(v Value) bool { return v == true }),
-		"false":     plainTest(func(v Value) bool { return v == false }),
-		"integer":   plainTest(isInteger),
-		"float":     plainTest(isFloat),
-		"number":    plainTest(isNumber),
-		"string":    plainTest(isString),
-		"mapping":   plainTest(isMapping),
-		"sequence":  plainTest(isSequence),
-		"callable":  plainTest(isCallable),
-		"iterable":  testIterable,
-		"lower":     textTest(isLowerText),
-		"upper":     textTest(isUpperText),
-		"odd":       remainderTest(2, 1),
-		"even":      remainderTest(2, 0),
+	"divisibleby": func(r *state, v Value, args callArgs) bool {
+		return r.equal(r.arith("%", v, args.bind("divisibleby", 1, "num").values[0]), 0)
+	},
+	"in": func(r *state, v Value, args callArgs) bool {
+		return r.contains(args.bind("in", 1, "seq").values[0], v)
+	},
+	"==": compareTest("=="), "eq": compareTest("=="), "equalto": compareTest("=="),
+	"!=": compareTest("!="), "ne": compareTest("!="),
+	"<": compareTest("<"), "lt": compareTest("<"), "lessthan": compareTest("<"),
+	"<=": compareTest("<="), "le": compareTest("<="),
+	">": compareTest(">"), "gt": compareTest(">"), "greaterthan": compareTest(">"),
+	">=": compareTest(">="), "ge": compareTest(">="),
+}
 
-		"divisibleby": testDivisible,
-		"sameas":      testSame,
-		"in":          testIn,
-	}
-	for op, names := range map[compareOp][]string{
-		opEq: {"==", "eq", "equalto"},
-		opNe: {"!=", "ne"},
-		opLt: {"<", "lt", "lessthan"},
-		opLe: {"<=", "le"},
-		opGt: {">", "gt", "greaterthan"},
-		opGe: {">=", "ge"},
-	} {
-		for _, name := range names {
-			testTable[name] = compareTest(op)
-		}
+func plainTest(holds func(Value) bool) test {
+	return func(_ *state, v Value, args callArgs) bool {
+		args.none("test")
+		return holds(v)
 	}
 }
 
-func isUndefined(v Value) bool {
-	_, ok := v.(*Undefined)
-	return ok
-}
-
-func isBool(v Value) bool {
-	_, ok := v.(bool)
-	return ok
-}
-
-func isInteger(v Value) bool {
-	switch v.(type) {
-	case int, *big.Int:
-		return true
-	}
-	return false
-}
-
-func isFloat(v Value) bool {
-	_, ok := v.(float64)
-	return ok
-}
-
-func isString(v Value) bool {
-	_, ok := asStr(v)
-	return ok
-}
-
-func isMapping(v Value) bool {
-	_, ok := v.(*Map)
-	return ok
-}
-
-// isSequence says that v has a length and items: a dict does, a view of one
-// does not, and an undefined value does too.
-func isSequence(v Value) bool {
-	switch v.(type) {
-	case string, *Text, *List, *Tuple, *Map, rangeValue, *Undefined:
-		return true
-	}
-	return false
-}
-
-func isCallable(v Value) bool {
-	switch v.(type) {
-	case *function, *macro, *loopState, *joiner, *Undefined:
-		return true
-	}
-	return false
-}
-
-func plainTest(holds func(Value) bool) testFunc {
-	return func(_ *interp, v Value, args callArgs) (bool, error) {
-		return holds(v), args.none("test")
+// textTest says that a text has a case and is in it.
+func textTest(convert func(string) string) test {
+	return func(r *state, v Value, args callArgs) bool {
+		args.none("test")
+		s := r.str(v)
+		r.allocString(3 * len(s))
+		return convert(s) == s && strings.ToLower(s) != strings.ToUpper(s)
 	}
 }
 
-func textTest(holds func(string) bool) testFunc {
-	return func(in *interp, v Value, args callArgs) (bool, error) {
-		s, err := in.str(v)
-		if err != nil {
-			return false, err
-		}
-		return holds(s), args.none("test")
+func remainderTest(remainder int) test {
+	return func(r *state, v Value, args callArgs) bool {
+		args.none("test")
+		return r.equal(r.arith("%", v, 2), remainder)
 	}
 }
 
-func remainderTest(divisor, remainder int) testFunc {
-	return func(in *interp, v Value, args callArgs) (bool, error) {
-		r, err := in.arith('%', v, divisor)
-		if err != nil {
-			return false, err
-		}
-		if err := args.none("test"); err != nil {
-			return false, err
-		}
-		return in.equal(r, remainder)
+func compareTest(op string) test {
+	compare := comparisons[op]
+	return func(r *state, v Value, args callArgs) bool {
+		return compare(r, v, args.bind("test", 1, "other/").values[0])
 	}
-}
-
-func oneArg(args callArgs, name string) (Value, error) {
-	values, err := args.required("test", 1, name)
-	if err != nil {
-		return nil, err
-	}
-	return values[0], nil
-}
-
-func testDivisible(in *interp, v Value, args callArgs) (bool, error) {
-	divisor, err := oneArg(args, "num")
-	if err != nil {
-		return false, err
-	}
-	r, err := in.arith('%', v, divisor)
-	if err != nil {
-		return false, err
-	}
-	return in.equal(r, 0)
-}
-
-func compareTest(op compareOp) testFunc {
-	return func(in *interp, v Value, args callArgs) (bool, error) {
-		other, err := oneArg(args, "b/")
-		if err != nil {
-			return false, err
-		}
-		return in.compare(op, v, other)
-	}
-}
-
-func testIn(in *interp, v Value, args callArgs) (bool, error) {
-	container, err := oneArg(args, "seq")
-	if err != nil {
-		return false, err
-	}
-	return in.contains(container, v)
-}
-
-// testSame is Python's "is". Equal strings and small numbers are one object
-// there, which no template can rely on for longer ones.
-func testSame(in *interp, v Value, args callArgs) (bool, error) {
-	other, err := oneArg(args, "other")
-	if err != nil {
-		return false, err
-	}
-	switch v.(type) {
-	case nil, bool:
-		return v == other, nil
-	case string, *Text, int, float64:
-		if typeName(v) != typeName(other) {
-			return false, nil
-		}
-		return in.equal(v, other)
-	}
-	return v == other, nil
-}
-
-func testIterable(in *interp, v Value, args callArgs) (bool, error) {
-	_, err := in.iterate(v)
-	return err == nil, args.none("iterable")
 }

@@ -3,6 +3,7 @@ package jinja
 import (
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // A Span is a range of bytes of a text.
@@ -151,74 +152,8 @@ func (b *textBuffer) result() Text { return b.own.of(string(b.text)) }
 
 func (b *textBuffer) value() Value { return b.result().value() }
 
-// print is str(v) with provenance. Numbers, truth values and None have no text
-// of their own that could be a control token, so they count as the author's.
-func (in *interp) print(v Value) (Text, error) {
-	if t, ok := textOf(v); ok {
-		return t, nil
-	}
-	s, err := in.str(v)
-	return Text{text: s, whole: err == nil && in.isOwn(v, 0)}, err
-}
-
-// derived gives a string that was computed from v its provenance: that of v
-// where the text is the same, otherwise the author's if all of v is.
-func (in *interp) derived(s string, v Value) Text {
-	if t, ok := textOf(v); ok && t.text == s {
-		return t
-	}
-	return Text{text: s, whole: in.isOwn(v, 0)}
-}
-
-// derivedValue gives the result of an operation that keeps no spans its
-// provenance: the author's if all operands are.
-func (in *interp) derivedValue(v Value, self Value, args callArgs) Value {
-	s, ok := v.(string)
-	if !ok || !in.isOwn(self, 0) {
-		return v
-	}
-	for _, given := range [][]Value{args.pos, args.named} {
-		for _, arg := range given {
-			if !in.isOwn(arg, 0) {
-				return v
-			}
-		}
-	}
-	return Own(s)
-}
-
-// ownDepthMax bounds how deep isOwn looks; deeper values count as data.
-const ownDepthMax = 8
-
-// isOwn says that no text in v is data. Values whose text cannot be inspected
-// without running them, such as iterators, count as data.
-func (in *interp) isOwn(v Value, depth int) bool {
-	in.steps++
-	switch v := v.(type) {
-	case string:
-		return v == ""
-	case *Text:
-		return v.whole
-	case *List:
-		return in.areOwn(v.Items, depth)
-	case *Tuple:
-		return in.areOwn(v.Items, depth)
-	case *Map:
-		return in.areOwn(v.keys, depth) && in.areOwn(v.vals, depth)
-	case nil, absent, rangeValue, *Undefined:
-		return true
-	}
-	return isNumber(v)
-}
-
-func (in *interp) areOwn(items []Value, depth int) bool {
-	if depth >= ownDepthMax {
-		return false
-	}
-	for _, item := range items {
-		if !in.isOwn(item, depth+1) {
-			return false
-		}
-	}
-	return true
+// isSpace is Python's str.isspace for one character, which is also \s in its
+// regular expressions.
+func isSpace(r rune) bool {
+	return r == ' ' || (r >= '\t' && r <= '\r') || (r >= 0x1c && r <= 0x1f) || (r > 127 && unicode.IsSpace(r))
 }
