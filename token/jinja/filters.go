@@ -8,15 +8,13 @@ import (
 	"unicode"
 )
 
-// A filter computes "v|name(args)".
-type filter = method
-
-// filterTable is filled at start and never changed: some filters look others
-// up, which Go does not allow in a plain declaration.
-var filterTable map[string]filter
+// filterTable has what computes "v|name(args)", with v as self. It is filled at
+// start and never changed: some filters look others up, which Go does not allow
+// in a plain declaration.
+var filterTable map[string]method
 
 func init() {
-	filterTable = map[string]filter{
+	filterTable = map[string]method{
 		"abs":        filterAbs,
 		"capitalize": textFilter("capitalize"),
 		"count":      filterLength,
@@ -57,12 +55,12 @@ func init() {
 
 // filter applies f. A filter that keeps no spans may return a plain string;
 // that string is the author's if all operands are.
-func (r *state) filter(f filter, v Value, args callArgs) Value {
+func (r *state) filter(f method, v Value, args callArgs) Value {
 	return r.derived(f(r, v, args), v, args)
 }
 
 // textFilter calls a method without arguments on the text of its operand.
-func textFilter(name string) filter {
+func textFilter(name string) method {
 	return func(r *state, v Value, args callArgs) Value { return strMethods[name](r, r.print(v).value(), args) }
 }
 

@@ -97,7 +97,7 @@ func filterMap(r *state, v Value, args callArgs) Value {
 }
 
 // filterSelect is select, reject, selectattr and rejectattr.
-func filterSelect(keep, byAttribute bool) filter {
+func filterSelect(keep, byAttribute bool) method {
 	return func(r *state, v Value, args callArgs) Value {
 		get := func(item Value) Value { return item }
 		if byAttribute {
@@ -175,7 +175,7 @@ func filterUnique(r *state, v Value, args callArgs) Value {
 }
 
 // filterExtreme is min and max: op says which of two items wins.
-func filterExtreme(name, op string) filter {
+func filterExtreme(name, op string) method {
 	return func(r *state, v Value, args callArgs) Value {
 		p := args.bind(name, 0, "case_sensitive", "attribute")
 		items := r.items(v)

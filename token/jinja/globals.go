@@ -2,9 +2,11 @@ package jinja
 
 // globalTable has the functions every template can call.
 var globalTable = map[string]*function{
-	"range":           global("range", callRange),
-	"dict":            global("dict", func(r *state, args callArgs) Value { return r.dict(args) }),
-	"namespace":       global("namespace", func(r *state, args callArgs) Value { return &namespace{attrs: r.dict(args)} }),
+	"range": global("range", callRange),
+	"dict":  global("dict", func(r *state, args callArgs) Value { return r.dict(args) }),
+	"namespace": global("namespace", func(r *state, args callArgs) Value {
+		return &namespace{attrs: r.dict(args)}
+	}),
 	"raise_exception": global("raise_exception", callRaise),
 	"strftime_now":    global("strftime_now", callStrftime),
 }

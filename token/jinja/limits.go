@@ -85,8 +85,8 @@ func (b *budget) alloc(n int) {
 // allocString pays for a string of n bytes.
 func (b *budget) allocString(n int) {
 	if n > b.limits.OutputBytes {
-		failLimit("a string of %d bytes is longer than the %d allowed; raise Limits.OutputBytes if the template is trusted",
-			n, b.limits.OutputBytes)
+		failLimit("a string of %d bytes is longer than the %d allowed; raise Limits.OutputBytes if the template is "+
+			"trusted", n, b.limits.OutputBytes)
 	}
 	b.alloc(n)
 }
