@@ -18,7 +18,10 @@ const (
 	stateless
 	// owned routes read or write what a user has stored, or what it has used.
 	owned
-	// account routes show the admin page what its user has used.
+	// people routes show and change accounts. Their handlers decide by the caller's role
+	// which ones.
+	people
+	// account routes are those of the two classes before for sessions of the admin page.
 	account
 	// operator routes show and change the server: they need the admin right.
 	operator
@@ -32,7 +35,7 @@ const (
 // String returns the class's name, as error messages and tests show it.
 func (a access) String() string {
 	return [...]string{
-		"undeclared", "public", "sign-in", "stateless", "owned", "account", "operator", "fleet-operator",
+		"undeclared", "public", "sign-in", "stateless", "owned", "people", "account", "operator", "fleet-operator",
 		"fleet-join"}[a]
 }
 

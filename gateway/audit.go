@@ -30,6 +30,21 @@ var auditActions = map[string]string{
 	"POST " + projectsPath + "/{project}/archive":          "project.archived",
 	"DELETE " + projectsPath + "/{project}/api_keys/{key}": "api_key.deleted",
 	"POST " + projectsPath + "/{project}/users/{user}":     "user.updated",
+	"POST " + usersPath:                                    "user.created",
+	"POST " + usersPath + "/{user}":                        "user.updated",
+	"DELETE " + usersPath + "/{user}":                      "user.deleted",
+	"POST " + usersPath + "/{user}/reset":                  "invite.sent",
+	"POST " + usersPath + "/{user}/sign_out":               "user.signed_out",
+	"POST " + invitesPath:                                  "invite.sent",
+	"DELETE " + invitesPath + "/{invite}":                  "invite.deleted",
+	"POST /account":                                        "user.updated",
+	"DELETE /account":                                      "user.deleted",
+	"POST /account/password":                               "user.password_changed",
+	"DELETE /account/sessions":                             "user.signed_out",
+	"DELETE /account/sessions/{session}":                   "session.deleted",
+	"POST /account/keys":                                   "api_key.created",
+	"POST /account/keys/{key}/rotate":                      "api_key.rotated",
+	"DELETE /account/keys/{key}":                           "api_key.deleted",
 	"POST /admin/api/workers/drain":                        "worker.drained",
 	"POST /admin/api/workers/resume":                       "worker.resumed",
 	"POST /admin/api/workers/sleep":                        "worker.slept",
@@ -63,7 +78,7 @@ func auditAction(method, route string) string {
 // of the server.
 func (c *call) audited() bool {
 	changes := c.Request.Method != http.MethodGet && c.Request.Method != http.MethodHead
-	return changes && c.access.operates()
+	return changes && (c.access.operates() || c.access == people || c.access == account)
 }
 
 // audit has what becomes of a call written into the audit log before the first
@@ -99,6 +114,8 @@ func (g *Gateway) appendAudit(c *call, status int) {
 func actorOf(c *call) audit.Actor {
 	who := &c.Identity
 	switch {
+	case who.SignedIn():
+		return audit.Actor{Kind: audit.Account, Organization: who.Organization, User: who.User}
 	case who.Key != "":
 		return audit.Actor{Kind: audit.APIKey, Organization: who.Organization, User: who.User, Key: who.Key}
 	case c.access == fleetOperator && c.gateway.hasOperateToken(c):

@@ -88,9 +88,9 @@ func (g *Gateway) dispatch(c *call) error {
 	if c.Identity, err = g.who(c); err != nil {
 		return err
 	}
+	g.audit(c)
 	if c.access.operates() {
 		c.Header().Set("Cache-Control", "no-store")
-		g.audit(c)
 	}
 	if err := g.takeSlot(c); err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	"parley/gateway/responses"
 	"parley/gateway/runs"
 	"parley/gateway/safety"
+	"parley/gateway/signin"
 	"parley/gateway/tenant"
 )
 
@@ -51,8 +52,10 @@ type Gateway struct {
 	batches   *batchWork
 	// safety screens prompts and answers.
 	safety *safety.Keeper
-	// cookieNames are those of the pages' sessions.
-	cookieNames map[tenant.Scope]string
+	// cookies are those of the pages' sessions; signIn answers the routes by which
+	// people sign in, and those of their accounts.
+	cookies *signin.Cookies
+	signIn  *signin.Handlers
 }
 
 // An endpoint answers one call. The error it returns, if any, is what the

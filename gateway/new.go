@@ -15,6 +15,7 @@ import (
 	"parley/gateway/revoke"
 	"parley/gateway/runs"
 	"parley/gateway/screening"
+	"parley/gateway/signin"
 )
 
 // New makes a gateway, or says everything that is wrong with the config.
@@ -37,7 +38,8 @@ func New(config Config) (*Gateway, error) {
 			TrustedProxies: config.TrustedProxies,
 		},
 	}
-	g.who, g.cookieNames = g.identify, cookieNames(config.SaltKey)
+	g.who, g.cookies = g.identify, signin.NewCookies(config.SaltKey)
+	g.signIn = g.newSignIn()
 	g.safety = config.Safety
 	var err error
 	g.objectives = config.objectives()

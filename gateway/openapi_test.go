@@ -289,6 +289,30 @@ func (d *apiDescription) fields(t reflect.Type, s apiSchema) {
 
 // apiSummaries says what operations do: a method, a path and a sentence in each line.
 const apiSummaries = `
+GET /account: Show the account that is signed in
+POST /account: Change the name of the account that is signed in
+DELETE /account: Delete the account that is signed in, and all that it has stored
+POST /account/password: Change the password; other sessions end
+GET /account/export: Download all that is stored for the account, as a zip archive
+GET /account/sessions: List the browsers in which the account is signed in
+DELETE /account/sessions: Sign out everywhere
+DELETE /account/sessions/{session}: End one session
+GET /account/keys: List the API keys of the account
+POST /account/keys: Create an API key of the account
+POST /account/keys/{key}/rotate: Give a key of the account a new secret
+DELETE /account/keys/{key}: Delete a key of the account
+POST /invitation: Show what an invitation is for
+POST /invitation/accept: Accept an invitation: choose a name and a password, and sign in
+GET /v1/organization/users: List people
+POST /v1/organization/users: Create an account with a password
+GET /v1/organization/users/{user}: Show an account
+POST /v1/organization/users/{user}: Change an account: name, role, tier, models, disabled
+DELETE /v1/organization/users/{user}: Delete an account and all that it has stored
+POST /v1/organization/users/{user}/reset: Make a link with which a new password is chosen
+POST /v1/organization/users/{user}/sign_out: End all sessions of an account
+GET /v1/organization/invites: List invitations
+POST /v1/organization/invites: Invite a person
+DELETE /v1/organization/invites/{invite}: Withdraw an invitation
 POST /v1/chat/completions: Answer a conversation, whole or as a stream
 POST /v1/completions: Continue plain text or tokens
 POST /v1/fim/completions: Write what belongs between two texts

@@ -20,8 +20,9 @@ func inJob(run func(*exchange.Exchange, *job.Job) error) endpoint {
 // addRoutes fills the route table: the one place where a path gets its access class.
 func (g *Gateway) addRoutes() {
 	for _, rows := range [][]routeRow{
-		g.publicRoutes(), g.signInRoutes(), g.inferenceRoutes(), g.nativeRoutes(), g.ollamaRoutes(), g.storedRoutes(),
-		g.conversationRoutes(), g.usageRoutes(), g.operatorRoutes(), g.keyRoutes(), g.fleetRoutes(),
+		g.publicRoutes(), g.signInRoutes(), g.accountRoutes(), g.inferenceRoutes(), g.nativeRoutes(),
+		g.ollamaRoutes(), g.storedRoutes(), g.conversationRoutes(),
+		g.usageRoutes(), g.operatorRoutes(), g.keyRoutes(), g.fleetRoutes(),
 	} {
 		for _, r := range rows {
 			g.routes.add(r)
@@ -37,7 +38,7 @@ func (g *Gateway) addRoutes() {
 func (r routeRow) adminAlias() (routeRow, bool) {
 	rest, ok := strings.CutPrefix(r.path, organizationPrefix)
 	r.path = adminOrganizationPrefix + rest
-	if r.access == owned {
+	if r.access == owned || r.access == people {
 		r.access = account
 	}
 	return r, ok

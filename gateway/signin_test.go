@@ -56,7 +56,7 @@ func TestStrangersHaveStatelessAnswersOnly(t *testing.T) {
 				!strings.Contains(w.Body.String(), "parley serve") && len(headers) < 2 {
 				t.Errorf("%s %s with %q: %d: %.150s", method, path, headers, w.Code, w.Body)
 			}
-		}, owned, account, operator, fleetOperator)
+		}, owned, people, account, operator, fleetOperator)
 	}
 	if asked < 300 {
 		t.Errorf("only %d requests were made", asked)

@@ -319,15 +319,17 @@ func TestExternalIdentities(t *testing.T) {
 			Grant:   Grant{Role: Member, Organization: "home", Tier: "pro"},
 			Created: at(5),
 		})
-		ann.Grant = Grant{Role: ServerAdmin, Organization: "acme", Tier: "pro", Models: []string{"polly"}}
+		ann.Grant = Grant{Role: ServerAdmin, Organization: "home", Tier: "pro", Models: []string{"polly"}}
 		again := must(sign(ExternalIdentity{Subject: "1", Email: "new@example.com"},
-			Grant{Role: ServerAdmin, Organization: "acme", Models: []string{"polly"}}))(t)
+			Grant{Role: ServerAdmin, Organization: "home", Models: []string{"polly"}}))(t)
 		same(t, "again, with other groups", again, ann)
+		_, err := sign(ExternalIdentity{Subject: "1"}, Grant{Organization: "acme"})
+		refused(t, err, parley.Forbidden)
 		again = must(sign(ExternalIdentity{Subject: "1"}, Grant{Role: Member}))(t)
 		same(t, "the last admin", again.Role, ServerAdmin)
 
 		bob := create(t, s, "bob@example.com", Member)
-		_, err := sign(ExternalIdentity{Subject: "2", Email: "Bob@example.com"}, Grant{})
+		_, err = sign(ExternalIdentity{Subject: "2", Email: "Bob@example.com"}, Grant{})
 		refused(t, err, parley.Forbidden)
 		linked := must(sign(ExternalIdentity{Subject: "2", Email: "Bob@example.com", EmailVerified: true}, Grant{}))(t)
 		same(t, "linked", linked, bob)

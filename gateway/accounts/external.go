@@ -74,6 +74,11 @@ func regrant(t *db.Tx, id string, g Grant) (User, error) {
 	if err != nil {
 		return u, err
 	}
+	if g.Organization != "" && g.Organization != u.Organization {
+		return u, parley.Errorf(parley.Forbidden, "Your groups place you in the organisation %s, but your account "+
+			"belongs to %s. Ask an administrator to delete the account; then sign in again.", g.Organization,
+			u.Organization)
+	}
 	if g.Role != ServerAdmin && g.Role != "" {
 		switch err := keepAdmin(t, &u); {
 		case errors.Is(err, ErrLastAdmin):
@@ -82,8 +87,7 @@ func regrant(t *db.Tx, id string, g Grant) (User, error) {
 			return u, err
 		}
 	}
-	u.Role, u.Organization = cmp.Or(g.Role, u.Role), cmp.Or(g.Organization, u.Organization)
-	u.Tier = cmp.Or(g.Tier, u.Tier)
+	u.Role, u.Tier = cmp.Or(g.Role, u.Role), cmp.Or(g.Tier, u.Tier)
 	if g.Models != nil {
 		u.Models = g.Models
 	}

@@ -1,6 +1,7 @@
 package accounts
 
 import (
+	"strings"
 	"time"
 
 	"parley"
@@ -58,6 +59,12 @@ type User struct {
 	// SignedIn is when it was last signed in to; zero is never.
 	Created, SignedIn time.Time
 }
+
+// idPrefix and idLength are those of an account's id.
+const idPrefix, idLength = "user_", 31
+
+// IsID reports whether a text has the form of an account's id.
+func IsID(text string) bool { return len(text) == idLength && strings.HasPrefix(text, idPrefix) }
 
 // A Session is a browser that is signed in.
 type Session struct {

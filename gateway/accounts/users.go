@@ -123,7 +123,7 @@ func (s *Store) hashOf(ctx context.Context, password string) (string, error) {
 
 func insert(t *db.Tx, n *NewUser, hash string, now time.Time) (User, error) {
 	u := User{
-		ID:          newID("user_"),
+		ID:          newID(idPrefix),
 		Email:       n.Email,
 		Name:        n.Name,
 		Grant:       n.Grant,
@@ -140,14 +140,14 @@ func insert(t *db.Tx, n *NewUser, hash string, now time.Time) (User, error) {
 	return u, err
 }
 
-// A UserChange is what is changed of an account; what is nil stays.
+// A UserChange is what is changed of an account; what is nil stays. An account stays in
+// its organisation, which owns what it has stored.
 type UserChange struct {
-	Name         *string
-	Role         *Role
-	Organization *string
-	Tier         *string
-	Models       *[]string
-	Disabled     *bool
+	Name     *string
+	Role     *Role
+	Tier     *string
+	Models   *[]string
+	Disabled *bool
 }
 
 // Change changes an account and returns it as it is then. Disabling ends its sessions.
@@ -172,7 +172,6 @@ func (s *Store) Change(ctx context.Context, id string, c UserChange) (u User, er
 func (u *User) apply(c *UserChange) (err error) {
 	set(&u.Name, c.Name)
 	set(&u.Role, c.Role)
-	set(&u.Organization, c.Organization)
 	set(&u.Tier, c.Tier)
 	set(&u.Models, c.Models)
 	set(&u.Disabled, c.Disabled)
@@ -195,8 +194,8 @@ func save(t *db.Tx, u *User) error {
 			return err
 		}
 	}
-	return one(t, `UPDATE accounts SET name = $2, role = $3, organization = $4, tier = $5, models = $6, disabled = $7
-		WHERE id = $1`, u.ID, u.Name, string(u.Role), u.Organization, u.Tier, listText(u.Models), db.Flag(u.Disabled))
+	return one(t, `UPDATE accounts SET name = $2, role = $3, tier = $4, models = $5, disabled = $6
+		WHERE id = $1`, u.ID, u.Name, string(u.Role), u.Tier, listText(u.Models), db.Flag(u.Disabled))
 }
 
 // keepAdmin returns [ErrLastAdmin] if u is the last server admin who can sign in.

@@ -23,6 +23,8 @@ import (
 const (
 	// APIKey is a request with an API key.
 	APIKey = "api_key"
+	// Account is a request of a person who is signed in; User is the account's id.
+	Account = "account"
 	// LocalToken is a request with the token of a server that has no keys yet.
 	LocalToken = "local_token"
 	// OperateToken is a request with the fleet's operate token.

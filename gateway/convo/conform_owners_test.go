@@ -133,7 +133,7 @@ var reaches = map[string]func(ctx context.Context, s *Store, o Owner, v *victim)
 
 // idless are the methods that take an owner and no id: what they must not do
 // is give others what is ann's, which seen checks.
-var idless = []string{"CreateConversation", "Conversations", "Search", "Import", "Usage"}
+var idless = []string{"CreateConversation", "Conversations", "Search", "Import", "Usage", "Erase"}
 
 // conformOwners walks all methods of Store.
 func conformOwners(t *testing.T, s *Store) {
@@ -195,5 +195,34 @@ func witness(t *testing.T, s *Store, v *victim) []any {
 		must(s.ResponseItems(ctx, ann, v.response, Input, Page{}))(t),
 		must(s.Conversations(ctx, ann, Filter{}, Page{}))(t),
 		must(s.Summary(ctx, ann, v.conversation, v.turn.Answer.ID))(t),
+	}
+}
+
+// conformErase erases what others own, and then what ann does.
+func conformErase(t *testing.T, s *Store) {
+	ctx := t.Context()
+	v := newVictim(t, s)
+	before := witness(t, s, v)
+	for _, other := range []Owner{{Tenant: "acme", User: "bob"}, {Tenant: "evil", User: "ann"}, {Tenant: "acme"}} {
+		check(t, s.Erase(ctx, other))
+	}
+	same(t, "what ann has", witness(t, s, v), before)
+	check(t, s.Erase(ctx, ann))
+	_, err := s.Conversation(ctx, ann, v.conversation)
+	fails(t, err, ErrNotFound)
+	_, err = s.UndeleteConversation(ctx, ann, v.deleted)
+	fails(t, err, ErrNotFound)
+	_, err = s.Response(ctx, ann, v.response)
+	fails(t, err, ErrNotFound)
+	for _, table := range []string{"conversations", "messages", "documents", "summaries", "responses",
+		"response_items"} {
+		var rows int
+		check(t, s.read(ctx, func(tx *transaction) error { return tx.One(`SELECT count(*) FROM `+table, nil, &rows) }))
+		if rows != 0 {
+			t.Errorf("%d rows are left in %s", rows, table)
+		}
+	}
+	if _, used, err := s.Usage(ctx, ann); err != nil || used != (Usage{}) {
+		t.Errorf("ann still uses %+v, %v", used, err)
 	}
 }

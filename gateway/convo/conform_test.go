@@ -42,6 +42,7 @@ func Conform(t *testing.T, open func(t *testing.T) *Store) {
 		{"chain", conformChain},
 		{"recover responses", conformRecoverResponses},
 		{"purge", conformPurge},
+		{"erase", conformErase},
 		{"transfer", conformTransfer},
 		{"limits", conformLimits},
 		{"owners", conformOwners},

@@ -53,7 +53,7 @@ func (a *API) ShowMe(x *exchange.Exchange) error {
 		MonthStart:   month.Unix(),
 		Currency:     a.Currency,
 	}
-	if who.Key != "" {
+	if who.Key != "" && !who.SignedIn() {
 		k, err := a.Keys.Store().Key(ctx, who.Key)
 		if err != nil {
 			return err

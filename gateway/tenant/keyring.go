@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"parley/gateway/accounts"
 	"parley/gateway/db"
 	"parley/gateway/limit"
 )
@@ -32,9 +33,12 @@ type Keyring struct {
 
 	mu    sync.Mutex
 	cache *cache
-	// guarded is set once the store had a key, and stays.
-	guarded bool
-	used    map[string]time.Time
+	// guarded is set once the store had a key or an account, and stays. peopled is set
+	// while it has accounts.
+	guarded, peopled bool
+	used             map[string]time.Time
+	// seen is when sessions of accounts were used.
+	seen map[accounts.Digest]time.Time
 	// changed is called after the store's keys have changed; nil calls nothing.
 	changed func(context.Context)
 	// asked are keys that the store is asked for now.
@@ -54,6 +58,7 @@ func NewKeyring(ctx context.Context, store *Store, tiers Tiers, log *slog.Logger
 		now:   time.Now,
 		cache: newCache(),
 		used:  map[string]time.Time{},
+		seen:  map[accounts.Digest]time.Time{},
 	}
 	if err := k.Refresh(ctx); err != nil {
 		return nil, err
@@ -79,12 +84,20 @@ func (k *Keyring) LimitsOf(o *Organization) limit.Limits { return o.Limits.Or(k.
 // Store returns the store that the keyring follows.
 func (k *Keyring) Store() *Store { return k.store }
 
-// Empty reports whether the store never had a key while the keyring was open. Deleting
-// the last key must not give anonymous clients access, so the answer stays false.
+// Empty reports whether the store never had a key or an account while the keyring was
+// open. Deleting the last one must not give anonymous clients access, so the answer
+// stays false.
 func (k *Keyring) Empty() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return !k.guarded
+}
+
+// HasAccounts reports whether people have accounts.
+func (k *Keyring) HasAccounts() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.peopled
 }
 
 // Refresh takes up the store's changes now.
@@ -105,7 +118,8 @@ func (k *Keyring) Refresh(ctx context.Context) error {
 func (k *Keyring) takeUp(state State) (changed func(context.Context)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.guarded = k.guarded || state.Keys > 0
+	k.peopled = state.Accounts > 0
+	k.guarded = k.guarded || state.Keys > 0 || k.peopled
 	if state.Generation > k.cache.generation {
 		k.cache.forget(state.Generation)
 		changed = k.changed
@@ -153,10 +167,22 @@ func (k *Keyring) recall(d digest, now time.Time) (keyLookup, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	v, ok := k.cache.get(d, now)
-	if ok && v.refused == nil && v.identity.Key != "" {
-		k.used[v.identity.Key] = now
+	if ok {
+		k.noteUse(&v, now)
 	}
 	return v, ok
+}
+
+// noteUse remembers that a key, or the session of an account, was used. The caller
+// holds mu.
+func (k *Keyring) noteUse(v *keyLookup, now time.Time) {
+	switch {
+	case v.refused != nil || v.identity.Key == "":
+	case v.identity.SignedIn():
+		k.seen[accounts.Digest(v.digest)] = now
+	default:
+		k.used[v.identity.Key] = now
+	}
 }
 
 // isCurrent reports whether a verdict is of the generation that is known. One that was
@@ -183,7 +209,7 @@ func (k *Keyring) ask(ctx context.Context, prefix string, d digest, now time.Tim
 	case r.blocked():
 		v.refused = errBlocked
 	default:
-		v.identity = k.tiers.identity(&r.organization, &r.key)
+		v.identity = k.tiers.ofRecord(&r)
 	}
 	k.keep(&v, now)
 	return v, nil
@@ -194,16 +220,17 @@ func (k *Keyring) keep(v *keyLookup, now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.cache.put(v.digest, *v, v.generation, now)
-	if v.refused == nil && v.identity.Key != "" {
-		k.used[v.identity.Key] = now
-	}
+	k.noteUse(v, now)
 }
 
-// OfKey returns the identity under which detached work of a key runs, such as a batch.
-// It reflects what the key may do now, whichever secret it has.
+// OfKey returns the identity under which detached work of a key or an account runs, such
+// as a batch. It reflects what it may do now, whichever secret it has.
 func (k *Keyring) OfKey(ctx context.Context, id string) (Identity, error) {
 	ctx, cancel := context.WithTimeout(ctx, askMax)
 	defer cancel()
+	if accounts.IsID(id) {
+		return k.ofAccount(ctx, id)
+	}
 	r, err := k.store.findID(ctx, id)
 	switch {
 	case errors.Is(err, ErrNotFound):
@@ -215,7 +242,7 @@ func (k *Keyring) OfKey(ctx context.Context, id string) (Identity, error) {
 	case !r.key.Expires.IsZero() && !k.now().Before(r.key.Expires):
 		return Identity{}, errExpired
 	}
-	return k.tiers.identity(&r.organization, &r.key), nil
+	return k.tiers.ofRecord(&r), nil
 }
 
 // Of returns the identity under which detached work of a tenant runs when it
@@ -258,13 +285,17 @@ func (k *Keyring) follow(ctx context.Context) {
 // noteUsed stores when keys were used since it was last noted.
 func (k *Keyring) noteUsed(ctx context.Context) {
 	k.mu.Lock()
-	used := k.used
-	k.used = map[string]time.Time{}
+	used, seen := k.used, k.seen
+	k.used, k.seen = map[string]time.Time{}, map[accounts.Digest]time.Time{}
 	k.mu.Unlock()
-	if len(used) == 0 {
-		return
+	var err error
+	if len(used) > 0 {
+		err = k.store.Used(ctx, used)
 	}
-	if err := k.store.Used(ctx, used); err != nil && ctx.Err() == nil {
+	if len(seen) > 0 {
+		err = errors.Join(err, k.store.accounts.Seen(ctx, seen))
+	}
+	if err != nil && ctx.Err() == nil {
 		k.log.Warn("recording key usage failed", "error", err)
 	}
 }

@@ -21,8 +21,9 @@ type Identity struct {
 	// User is the user in the tenant; empty if the key has none. Users do not
 	// see each other's data.
 	User string
-	// Key is the id of the key that was shown, or with which work was asked for
-	// that no client waits for; empty for [Local].
+	// Key is the id of the credential that was shown, or with which work was asked for
+	// that no client waits for: of a key, or of the account that is signed in; empty for
+	// [Local].
 	Key string
 	// Tier is the class in which calls are answered.
 	Tier parley.Class
@@ -39,6 +40,8 @@ type Identity struct {
 	Quota, UserQuota Quota
 	// Admin keys manage keys and see all usage.
 	Admin bool
+	// OrgAdmin accounts manage the people of their organisation.
+	OrgAdmin bool
 	// Anonymous callers showed no credential, to a server that has no keys: they may
 	// have answers that are not stored, and nothing else.
 	Anonymous bool
@@ -53,6 +56,10 @@ func (i *Identity) LimitsOfUser() limit.Limits {
 	}
 	return i.UserLimits
 }
+
+// SignedIn reports whether the caller is signed in to an account, rather than shows a key
+// or is signed in with one. User is then the account's id.
+func (i *Identity) SignedIn() bool { return i.Key != "" && i.Key == i.User }
 
 // KeyAccount names the account of the caller's key.
 func (i *Identity) KeyAccount() string { return i.Organization + "/" + i.Key }

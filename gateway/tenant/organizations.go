@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"parley"
+	"parley/gateway/accounts"
 	"parley/gateway/db"
 	"parley/gateway/limit"
 )
@@ -140,9 +141,24 @@ type record struct {
 	organization Organization
 	userBlocked  bool
 	digest       digest
+	// account is that of the key's user; nil if the user is only a name.
+	account *accounts.User
 }
 
-func (r *record) blocked() bool { return r.key.Blocked || r.organization.Blocked || r.userBlocked }
+func (r *record) blocked() bool {
+	return r.key.Blocked || r.organization.Blocked || r.userBlocked || r.account != nil && r.account.Disabled
+}
+
+// addAccount reads the account of the key's user, if it has one. A key whose account is
+// deleted does not exist any more.
+func (r *record) addAccount(t *db.Tx) error {
+	if !accounts.IsID(r.key.User) {
+		return nil
+	}
+	u, err := accounts.FindUser(t, r.key.User)
+	r.account = &u
+	return err
+}
 
 // recordOthers follows the columns of a key and the digest to read a record.
 const recordOthers = `, ` + organizationColumns + `, coalesce(u.blocked, 0)
@@ -167,7 +183,10 @@ func scanRecord(row db.Row, r *record) error {
 func (s *Store) findID(ctx context.Context, id string) (r record, err error) {
 	return r, found(s.db.Read(ctx, func(t *db.Tx) error {
 		r, err = db.Only(t, scanRecord, `SELECT `+keyColumns+`, k.digest`+recordOthers+` WHERE k.id = $1`, id)
-		return err
+		if err != nil {
+			return err
+		}
+		return r.addAccount(t)
 	}))
 }
 
@@ -175,7 +194,7 @@ func (s *Store) findID(ctx context.Context, id string) (r record, err error) {
 // it was read in.
 func (s *Store) find(ctx context.Context, prefix string) (r record, generation int64, err error) {
 	return r, generation, found(s.db.Read(ctx, func(t *db.Tx) error {
-		if err := t.One(`SELECT generation FROM tenant_state`, nil, &generation); err != nil {
+		if generation, err = readGeneration(t); err != nil {
 			return err
 		}
 		r, err = findRecord(t, prefix)
@@ -186,6 +205,13 @@ func (s *Store) find(ctx context.Context, prefix string) (r record, generation i
 // findRecord returns the record of the key with this prefix, or of the one that had it
 // before and whose old secret still holds.
 func findRecord(t *db.Tx, prefix string) (r record, err error) {
+	if r, err = findPrefix(t, prefix); err != nil {
+		return r, err
+	}
+	return r, r.addAccount(t)
+}
+
+func findPrefix(t *db.Tx, prefix string) (r record, err error) {
 	r, err = db.Only(t, scanRecord, `SELECT `+keyColumns+`, k.digest`+recordOthers+` WHERE k.prefix = $1`, prefix)
 	if !errors.Is(err, db.ErrNoRow) {
 		return r, err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"parley"
+	"parley/gateway/accounts"
 	"parley/gateway/db"
 )
 
@@ -94,7 +95,7 @@ func scanSession(r db.Row, s *session) error {
 // they were read in.
 func (s *Store) findSession(ctx context.Context, d digest) (one session, r record, generation int64, err error) {
 	return one, r, generation, found(s.db.Read(ctx, func(t *db.Tx) error {
-		if err := t.One(`SELECT generation FROM tenant_state`, nil, &generation); err != nil {
+		if generation, err = readGeneration(t); err != nil {
 			return err
 		}
 		one, err = db.Only(t, scanSession,
@@ -111,10 +112,14 @@ func (s *Store) findSession(ctx context.Context, d digest) (one session, r recor
 // ends with the key, or the secret, that it was opened with.
 func (k *Keyring) IdentifySession(ctx context.Context, cookie string, scope Scope) (Identity, error) {
 	now, d := k.now(), sessionDigest(cookie)
+	ask := func(ctx context.Context) (keyLookup, error) { return k.askSession(ctx, d, now) }
+	if accounts.IsCookie(cookie) {
+		d = digest(accounts.CookieDigest(cookie))
+		ask = func(ctx context.Context) (keyLookup, error) { return k.askAccount(ctx, d, now) }
+	}
 	v, ok := k.recall(d, now)
 	if !ok {
 		var err error
-		ask := func(ctx context.Context) (keyLookup, error) { return k.askSession(ctx, d, now) }
 		if v, err = k.asked.Find(ctx, string(d[:]), ask); err == nil && !k.isCurrent(&v) {
 			v, err = k.asked.Find(ctx, string(d[:]), ask)
 		}
@@ -150,7 +155,7 @@ func (k *Keyring) askSession(ctx context.Context, d digest, now time.Time) (keyL
 	case r.blocked():
 		v.refused = errBlocked
 	default:
-		v.identity = k.tiers.identity(&r.organization, &r.key)
+		v.identity = k.tiers.ofRecord(&r)
 		if !r.key.Expires.IsZero() && r.key.Expires.Before(v.expires) {
 			v.expires = r.key.Expires
 		}

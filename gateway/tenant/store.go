@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"parley"
+	"parley/gateway/accounts"
 	"parley/gateway/db"
 	"parley/gateway/limit"
 )
@@ -19,7 +20,10 @@ var migrationFiles embed.FS
 
 // A Store keeps tenants, users and keys in a database, beside what others
 // keep there. It is safe for concurrent use, by several processes.
-type Store struct{ db *db.DB }
+type Store struct {
+	db       *db.DB
+	accounts *accounts.Store
+}
 
 // New brings the tables up to date and returns the store in them.
 func New(ctx context.Context, d *db.DB) (*Store, error) {
@@ -30,8 +34,15 @@ func New(ctx context.Context, d *db.DB) (*Store, error) {
 	if err := d.Migrate(ctx, db.Schema{Versions: "schema_versions_tenant", Migrations: files}); err != nil {
 		return nil, err
 	}
-	return &Store{d}, nil
+	people, err := accounts.New(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	return &Store{db: d, accounts: people}, nil
 }
+
+// Accounts returns the people who sign in, in the same database.
+func (s *Store) Accounts() *accounts.Store { return s.accounts }
 
 // What a caller may want to tell apart.
 var (
@@ -52,18 +63,37 @@ func found(err error) error {
 
 // A State is what a gateway asks for again and again.
 type State struct {
-	// Generation grows with every change to tenants, users and keys.
+	// Generation grows with every change to tenants, users, accounts and keys.
 	Generation int64
-	// Keys is how many keys there are, blocked and expired ones included.
-	Keys int
+	// Keys is how many keys there are, blocked and expired ones included; Accounts is
+	// how many accounts.
+	Keys, Accounts int
 }
 
 // State returns the present state.
 func (s *Store) State(ctx context.Context) (now State, err error) {
-	return now, s.db.Read(ctx, func(t *db.Tx) error { return t.One(stateQuery, nil, &now.Generation, &now.Keys) })
+	return now, s.db.Read(ctx, func(t *db.Tx) error {
+		now, err = readState(t)
+		return err
+	})
 }
 
-const stateQuery = `SELECT generation, (SELECT count(*) FROM api_keys) FROM tenant_state`
+// readState adds the generations of keys and of accounts up: the sum grows with either.
+func readState(t *db.Tx) (now State, err error) {
+	people, err := accounts.ReadState(t)
+	if err != nil {
+		return now, err
+	}
+	err = t.One(`SELECT generation, (SELECT count(*) FROM api_keys) FROM tenant_state`, nil, &now.Generation, &now.Keys)
+	now.Generation += people.Generation
+	now.Accounts = people.Accounts
+	return now, err
+}
+
+func readGeneration(t *db.Tx) (int64, error) {
+	now, err := readState(t)
+	return now.Generation, err
+}
 
 // change runs do and counts the generation up, in one transaction.
 func (s *Store) change(ctx context.Context, do func(*db.Tx) error) error {
@@ -169,6 +199,8 @@ func (s *Store) Key(ctx context.Context, id string) (k Key, err error) {
 // A KeyFilter says which keys are listed: all of them if it is zero.
 type KeyFilter struct {
 	Organization string
+	// User lists only keys of a user.
+	User string
 	// Admins lists only keys with the admin right.
 	Admins bool
 	// After is the id of the last key of the page before; Limit bounds the page,
@@ -191,9 +223,19 @@ func (s *Store) Keys(ctx context.Context, f KeyFilter) (keys []Key, err error) {
 		}
 		keys, err = db.All(t, scanKey, `SELECT `+keyColumns+` FROM api_keys k
 			WHERE (k.organization = $1 OR CAST($1 AS TEXT) = '') AND k.admin >= $2 AND (k.created > $3 OR k.created = $3 AND k.id > $4)
-			ORDER BY k.created, k.id LIMIT $5`, f.Organization, db.Flag(f.Admins), since, f.After, f.Limit)
+			AND (k.user_id = $6 OR CAST($6 AS TEXT) = '')
+			ORDER BY k.created, k.id LIMIT $5`, f.Organization, db.Flag(f.Admins), since, f.After, f.Limit, f.User)
 		return err
 	}))
+}
+
+// orOf returns a key with a tier in place of none.
+func (k *Key) orOf(tier *parley.Class) *Key {
+	with := *k
+	if with.Tier == nil {
+		with.Tier = tier
+	}
+	return &with
 }
 
 // A KeyChange is what is changed about a key; what is nil stays.

@@ -122,6 +122,19 @@ func (i Identity) of(user string) Identity {
 	return i
 }
 
+// limitedTo returns the identity with models that must also be in a list, nil for any.
+func (i Identity) limitedTo(models []string) Identity {
+	i.models = narrow(i.models, models)
+	return i
+}
+
+// managing returns the identity as one that may manage the people of its organisation,
+// or not.
+func (i Identity) managing(may bool) Identity {
+	i.OrgAdmin = may
+	return i
+}
+
 // within returns the identity as sessions of a scope have it.
 func (i Identity) within(s Scope) Identity {
 	i.Admin = i.Admin && s == ScopeAdmin

@@ -27,7 +27,7 @@ var layers = [][]string{
 	{"internal/builtin"},
 	{"gateway", "worker/host", "web", "fleet"},
 	{"gateway/ops", "gateway/conversations", "gateway/responses", "gateway/ollama", "gateway/native",
-		"gateway/apidoc"},
+		"gateway/apidoc", "gateway/signin"},
 	{"gateway/runs", "gateway/history", "gateway/shape"},
 	{"fleet/discover", "fleet/withdraw", "sim/plan", "sim/cost"},
 	{"gateway/exchange", "gateway/job"},
