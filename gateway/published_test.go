@@ -64,8 +64,12 @@ var publishedDescription = sync.OnceValues(func() (*published, error) {
 				content["text/event-stream"].Schema}
 		}
 	}
-	// What the description leaves out: streams of text completions, in which
-	// chunks look like whole answers, and of a response that is taken up again.
+	// What the description leaves out: calls of custom tools in the chunks of chats,
+	// streams of text completions, in which chunks look like whole answers, and of a
+	// response that is taken up again.
+	chunk, _ := object(doc.Components.Schemas).at("ChatCompletionMessageToolCallChunk", "properties",
+		"type").(map[string]any)
+	chunk["enum"] = []any{"function", "custom"}
 	p.stream("POST /completions", "CreateCompletionResponse")
 	p.stream("GET /responses/{response_id}", "ResponseStreamEvent")
 	return p, nil

@@ -65,6 +65,7 @@ type choice struct {
 	screen *outputScreen
 	// reader separates calls and thoughts from plain text; nil if all text is plain.
 	reader *dialect.Reader
+	custom customCalls
 	tokens *token.Tokenizer
 	finish parley.Finish
 	// apart is what the engine separates from its text itself.
@@ -134,6 +135,9 @@ func New(o Options) *Answer {
 			c := &choice{Text: newText(o.Tokens.NewAnswerDecoder(), r.Stop.Strings), tokens: o.Tokens, muted: o.Muted}
 			if o.Reader != nil {
 				c.reader = o.Reader()
+			}
+			if o.Held != nil {
+				c.custom.names = o.Held.custom
 			}
 			if o.Screening != nil && !o.Muted {
 				c.screen = newOutScreen(o.Screening, len(a.Choices))
@@ -328,6 +332,7 @@ func (c *choice) add(d parley.Delta) []Piece {
 		pieces = piecesOf(c.reader.Parts())
 	}
 	pieces = c.withApart(before, pieces)
+	c.custom.convert(pieces)
 	last := &pieces[len(pieces)-1]
 	if d.Finish != "" {
 		c.finish = c.reason(d.Finish)

@@ -21,6 +21,8 @@ type Constraint struct {
 	// loose is used instead if the engine cannot hold the arguments of tools
 	// that are not strict: it leaves their schemas out. Nil if there is none.
 	loose *parley.Grammar
+	// custom names the tools whose calls have a text as their input.
+	custom []string
 	// clients are the parts of the grammar that the client wrote.
 	clients []clientGrammar
 }
@@ -51,6 +53,9 @@ func (box *Tools) Constrain(r *openai.ChatRequest, thinking bool) (Constraint, e
 	if tools := Callable(r); len(tools) > 0 {
 		written, loosened := grammarsOf(tools)
 		for i, t := range tools {
+			if t.Custom != nil {
+				c.custom = append(c.custom, t.Name)
+			}
 			if t.Strict && !box.Holds(written[i]) {
 				return c, t.Refusal("the model writes arguments one by one, and this schema cannot be held so; " +
 					"use an object with properties, or leave strict out")
@@ -109,15 +114,15 @@ func (box *Tools) withTools(r *openai.ChatRequest, tools []dialect.Tool) *parley
 func grammarsOf(tools []openai.Tool) (written, loose []dialect.Tool) {
 	differs := false
 	for _, t := range tools {
-		exact := dialect.Tool{Name: t.Name, Arguments: parley.JSONObject(), Schema: t.Parameters, Strict: t.Strict}
+		exact := dialect.Tool{Name: t.Name, Arguments: parley.JSONObject(), Schema: t.Held(), Strict: t.Strict}
 		switch {
 		case t.Parameters == nil:
 			exact.Arguments = parley.Literal("{}")
 		case t.Strict || isObjectSchema(t.Parameters):
-			exact.Arguments = parley.JSONSchema(t.Parameters, t.Strict)
+			exact.Arguments = parley.JSONSchema(t.Held(), t.Strict)
 		}
 		lax := exact
-		if t.Parameters != nil && !t.Strict {
+		if t.Parameters != nil && !t.Strict && t.Custom == nil {
 			lax.Arguments, lax.Schema = parley.JSONObject(), json.RawMessage(`{}`)
 			differs = true
 		}

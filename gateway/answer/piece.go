@@ -41,6 +41,9 @@ type CallPiece struct {
 	Index     int
 	ID, Name  string
 	Arguments string
+	// Custom calls are those of custom tools: all fragments say so, and Arguments is
+	// the tool's input, any text.
+	Custom bool
 }
 
 // FinishToolCalls is why a choice ended that made calls and was not cut off. A
@@ -103,6 +106,7 @@ type CollectedChoice struct {
 type collectedCall struct {
 	ID, Name  string
 	Arguments strings.Builder
+	Custom    bool
 }
 
 // Add takes the next piece of the choice.
@@ -111,7 +115,7 @@ func (w *CollectedChoice) Add(p Piece) {
 	w.Text.WriteString(p.Text)
 	for _, c := range p.Calls {
 		if c.Index == len(w.Calls) {
-			w.Calls = append(w.Calls, &collectedCall{ID: c.ID, Name: c.Name})
+			w.Calls = append(w.Calls, &collectedCall{ID: c.ID, Name: c.Name, Custom: c.Custom})
 		}
 		w.Calls[c.Index].Arguments.WriteString(c.Arguments)
 	}
@@ -123,7 +127,13 @@ func (w *CollectedChoice) Add(p Piece) {
 func (w *CollectedChoice) Piece() Piece {
 	p := Piece{Reasoning: w.Reasoning.String(), Text: w.Text.String(), Tokens: w.Tokens, Finish: w.Finish}
 	for i, c := range w.Calls {
-		p.Calls = append(p.Calls, CallPiece{Index: i, ID: c.ID, Name: c.Name, Arguments: c.Arguments.String()})
+		p.Calls = append(p.Calls, CallPiece{
+			Index:     i,
+			ID:        c.ID,
+			Name:      c.Name,
+			Arguments: c.Arguments.String(),
+			Custom:    c.Custom,
+		})
 	}
 	return p
 }
@@ -133,7 +143,8 @@ func piecesOf(parts []dialect.Fragment) (pieces []Piece) {
 	for _, p := range parts {
 		piece := Piece{Reasoning: p.Thoughts, Text: p.Text}
 		if p.Call != nil {
-			piece.Calls = []CallPiece{CallPiece(*p.Call)}
+			c := p.Call
+			piece.Calls = []CallPiece{{Index: c.Index, ID: c.ID, Name: c.Name, Arguments: c.Arguments}}
 		}
 		pieces = Join(pieces, piece)
 	}

@@ -12,6 +12,8 @@ type outputScreen struct {
 	// call that is being written, number its index.
 	reasoning, text, arguments *channel
 	number                     int
+	// custom says that the call is one of a custom tool.
+	custom bool
 	// waiting are tokens whose text is held back.
 	waiting []ShownToken
 	halted  bool
@@ -96,7 +98,7 @@ func (o *outputScreen) one(p Piece, tokens int) Piece {
 	}
 	if p.Finish != "" && o.arguments != nil {
 		if rest := o.drain(o.arguments); rest != "" {
-			q.addCall(CallPiece{Index: o.number, Arguments: rest})
+			q.addCall(CallPiece{Index: o.number, Arguments: rest, Custom: o.custom})
 		}
 	}
 	q.Tokens = o.release(p.Finish != "")
@@ -110,10 +112,10 @@ func (o *outputScreen) feedCall(q *Piece, c CallPiece, tokens int) {
 	if c.Index != o.number {
 		if o.arguments != nil {
 			if rest := o.drain(o.arguments); rest != "" {
-				q.addCall(CallPiece{Index: o.number, Arguments: rest})
+				q.addCall(CallPiece{Index: o.number, Arguments: rest, Custom: o.custom})
 			}
 		}
-		o.arguments, o.number = o.channel(), c.Index
+		o.arguments, o.number, o.custom = o.channel(), c.Index, c.Custom
 	}
 	args := c.Arguments
 	c.Arguments = o.feed(o.arguments, args, tokens)

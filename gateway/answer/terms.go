@@ -23,7 +23,7 @@ func TermsOf(r *openai.ChatRequest) *parley.Terms {
 		asked.Tools = append(asked.Tools, parley.ToolFunction{
 			Name:        t.Name,
 			Description: t.Description,
-			Parameters:  t.Parameters,
+			Parameters:  t.Held(),
 			Strict:      t.Strict,
 		})
 	}

@@ -24,8 +24,8 @@ func TestTextAroundCallsKeepsItsOrder(t *testing.T) {
 		p.Calls[0].ID = ""
 	}
 	want := []Piece{
-		{Reasoning: "a", Text: "b", Calls: []CallPiece{{0, "", "f", "{}"}}},
-		{Text: "c", Calls: []CallPiece{{1, "", "g", "{}"}}},
+		{Reasoning: "a", Text: "b", Calls: []CallPiece{{Name: "f", Arguments: "{}"}}},
+		{Text: "c", Calls: []CallPiece{{Index: 1, Name: "g", Arguments: "{}"}}},
 	}
 	if diff := cmp.Diff(want, pieces, cmp.AllowUnexported(Piece{}, CallPiece{})); diff != "" {
 		t.Error(diff)

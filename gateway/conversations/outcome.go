@@ -41,8 +41,12 @@ func (t *turn) content(callStatus string, notes ...any) (json.RawMessage, error)
 		parts = append(parts, openai.ItemPart{Type: "output_text", Text: text})
 	}
 	for _, c := range said.Calls {
+		kind := openai.ItemFunctionCall
+		if c.Custom {
+			kind = openai.ItemCustomCall
+		}
 		parts = append(parts, openai.Item{
-			Type:      openai.ItemFunctionCall,
+			Type:      kind,
 			CallID:    c.ID,
 			Name:      c.Name,
 			Arguments: c.Arguments.String(),

@@ -93,7 +93,7 @@ func (now *snapshot) since(before *snapshot) answer.Piece {
 	for i, c := range now.said.Calls {
 		if i < len(before.said.Calls) {
 			old := before.said.Calls[i]
-			c = answer.CallPiece{Index: i, Arguments: c.Arguments[len(old.Arguments):]}
+			c = answer.CallPiece{Index: i, Arguments: c.Arguments[len(old.Arguments):], Custom: c.Custom}
 			if c.Arguments == "" {
 				continue
 			}
@@ -111,9 +111,14 @@ func pieceOf(m *convo.Message) (p answer.Piece) {
 			p.Text += item.Text()
 		case openai.ItemReasoning:
 			p.Reasoning += item.Text()
-		case openai.ItemFunctionCall:
-			p.Calls = append(p.Calls,
-				answer.CallPiece{Index: len(p.Calls), ID: item.CallID, Name: item.Name, Arguments: item.Arguments})
+		case openai.ItemFunctionCall, openai.ItemCustomCall:
+			p.Calls = append(p.Calls, answer.CallPiece{
+				Index:     len(p.Calls),
+				ID:        item.CallID,
+				Name:      item.Name,
+				Arguments: item.Arguments,
+				Custom:    item.Type == openai.ItemCustomCall,
+			})
 		}
 	}
 	p.Finish = m.Finish

@@ -78,7 +78,8 @@ func itemOf(stored *convo.Item) (openai.Item, error) {
 
 // idPrefix is how the ids of items of a type begin.
 var idPrefix = map[string]string{openai.ItemCompaction: "cmp_", openai.ItemMessage: "msg_",
-	openai.ItemFunctionCall: "fc_", openai.ItemFunctionOutput: "fco_", openai.ItemReasoning: "rs_"}
+	openai.ItemFunctionCall: "fc_", openai.ItemFunctionOutput: "fco_", openai.ItemCustomCall: "ctc_",
+	openai.ItemCustomOutput: "ctco_", openai.ItemReasoning: "rs_"}
 
 // NameItems gives items new ids: a client may send again what it was given before.
 func NameItems(items []openai.Item) {

@@ -271,10 +271,12 @@ func (m *Message) readToolCalls(v value) error {
 		f := element.fields()
 		id := ""
 		f.text("id", &id)
-		if _, ok := f.take("function"); !ok {
-			f.fail(f.missing("function"))
+		if _, ok := f.take("custom"); ok {
+			f.object("custom", func(call *fields) { m.readCustomCall(id, call) })
+		} else {
+			f.needed("function")
+			f.object("function", func(call *fields) { m.addCall(id, call) })
 		}
-		f.object("function", func(call *fields) { m.addCall(id, call) })
 		if f.err != nil {
 			return f.err
 		}

@@ -52,7 +52,7 @@ func (s *spokenTurn) add(part value) {
 	f := part.fields()
 	f.text("type", &kind)
 	switch kind {
-	case ItemFunctionCall, ItemFunctionOutput:
+	case ItemFunctionCall, ItemFunctionOutput, ItemCustomCall, ItemCustomOutput:
 		if item, err := readItem(part); err == nil {
 			s.others = append(s.others, item)
 		}

@@ -279,10 +279,10 @@ func NewConversationItem(id, role, status string, items []Item) ConversationItem
 			c.Content = &i.Parts
 		case ItemReasoning:
 			c.Reasoning = i.Text()
-		case ItemFunctionCall:
-			c.ToolCalls = append(c.ToolCalls, ChatToolCall{ID: i.CallID, Type: "function",
-				Function: ChatToolFunction{Name: i.Name, Arguments: i.Arguments}})
-		case ItemFunctionOutput:
+		case ItemFunctionCall, ItemCustomCall:
+			c.ToolCalls = append(c.ToolCalls,
+				NewChatToolCall(nil, i.CallID, i.Name, i.Arguments, i.Type == ItemCustomCall))
+		case ItemFunctionOutput, ItemCustomOutput:
 			c.ToolOutputs = append(c.ToolOutputs, ToolOutput{i.CallID, i.Output})
 		}
 	}

@@ -46,10 +46,34 @@ type ChatMessage struct {
 // one. Index is written in streams only; ID, Type and the function's name only
 // in the first fragment of an index.
 type ChatToolCall struct {
-	Index    *int             `json:"index,omitempty"`
-	ID       string           `json:"id,omitempty"`
-	Type     string           `json:"type,omitempty"`
-	Function ChatToolFunction `json:"function"`
+	Index *int   `json:"index,omitempty"`
+	ID    string `json:"id,omitempty"`
+	Type  string `json:"type,omitempty"`
+	// One of Function and Custom is set.
+	Function *ChatToolFunction `json:"function,omitempty"`
+	Custom   *ChatToolCustom   `json:"custom,omitempty"`
+}
+
+// A ChatToolCustom is the custom tool of a call. Input is any text.
+type ChatToolCustom struct {
+	Name  string `json:"name,omitempty"`
+	Input string `json:"input"`
+}
+
+// NewChatToolCall returns a call of a function, or of a custom tool with arguments as its input. Without an id it is
+// a fragment of a call that has begun.
+func NewChatToolCall(index *int, id, name, arguments string, custom bool) ChatToolCall {
+	c := ChatToolCall{Index: index, ID: id}
+	kind := "function"
+	if custom {
+		kind, c.Custom = "custom", &ChatToolCustom{name, arguments}
+	} else {
+		c.Function = &ChatToolFunction{name, arguments}
+	}
+	if id != "" {
+		c.Type = kind
+	}
+	return c
 }
 
 // A ChatToolFunction is the function of a call. Arguments is JSON as a text.

@@ -14,6 +14,8 @@ const (
 	ItemMessage        = "message"
 	ItemFunctionCall   = "function_call"
 	ItemFunctionOutput = "function_call_output"
+	ItemCustomCall     = "custom_tool_call"
+	ItemCustomOutput   = "custom_tool_call_output"
 	ItemReasoning      = "reasoning"
 	// ItemReference stands for an item of an earlier response, by its id.
 	ItemReference = "item_reference"
@@ -22,8 +24,8 @@ const (
 )
 
 // itemTypes are the types that a request may send.
-var itemTypes = []string{ItemMessage, ItemFunctionCall, ItemFunctionOutput, ItemReasoning, ItemReference,
-	ItemCompaction}
+var itemTypes = []string{ItemMessage, ItemFunctionCall, ItemFunctionOutput, ItemCustomCall, ItemCustomOutput,
+	ItemReasoning, ItemReference, ItemCompaction}
 
 // callIDMax bounds the id that ties a tool's output to its call.
 const callIDMax = 64
@@ -39,7 +41,7 @@ type Item struct {
 	Role  string
 	Parts []ItemPart
 	// CallID, Name and Arguments are of a function call, CallID and Output of
-	// what it gave.
+	// what it gave. The Arguments of a custom tool's call are its input, any text.
 	CallID, Name, Arguments, Output string
 	// Summary is what a compaction says. It travels as opaque text.
 	Summary string
@@ -90,6 +92,7 @@ type itemShape struct {
 	CallID    string      `json:"call_id,omitempty"`
 	Name      string      `json:"name,omitempty"`
 	Arguments *string     `json:"arguments,omitempty"`
+	Input     *string     `json:"input,omitempty"`
 	Output    *string     `json:"output,omitempty"`
 	Encrypted *string     `json:"encrypted_content,omitempty"`
 }
@@ -110,7 +113,9 @@ func (i Item) shape() itemShape {
 		s.Summary, s.Content = &[]struct{}{}, &parts
 	case ItemFunctionCall:
 		s.CallID, s.Name, s.Arguments = i.CallID, i.Name, &i.Arguments
-	case ItemFunctionOutput:
+	case ItemCustomCall:
+		s.CallID, s.Name, s.Input = i.CallID, i.Name, &i.Arguments
+	case ItemFunctionOutput, ItemCustomOutput:
 		s.CallID, s.Output = i.CallID, &i.Output
 	case ItemCompaction:
 		opaque := base64.StdEncoding.EncodeToString([]byte(i.Summary))
@@ -170,7 +175,11 @@ func readItem(v value) (Item, error) {
 		i.CallID = f.callID()
 		f.toolName(&i.Name)
 		f.need("arguments", &i.Arguments)
-	case ItemFunctionOutput:
+	case ItemCustomCall:
+		i.CallID = f.callID()
+		f.toolName(&i.Name)
+		f.need("input", &i.Arguments)
+	case ItemFunctionOutput, ItemCustomOutput:
 		i.CallID = f.callID()
 		f.needed("output")
 		f.with("output", func(v value) (err error) {
@@ -343,9 +352,13 @@ func (b *chatBuilder) addItem(i *Item) {
 		m := b.speaker()
 		m.ToolCalls = append(m.ToolCalls, ToolCall{ID: i.CallID, Name: i.Name, Arguments: i.Arguments})
 		return
+	case ItemCustomCall:
+		m := b.speaker()
+		m.ToolCalls = append(m.ToolCalls, ToolCall{ID: i.CallID, Name: i.Name, Arguments: CustomArguments(i.Arguments)})
+		return
 	case ItemCompaction:
 		b.add(SummaryMessage(i.Summary))
-	case ItemFunctionOutput:
+	case ItemFunctionOutput, ItemCustomOutput:
 		b.add(Message{Role: "tool", Content: i.Output, HasContent: true, ToolCallID: i.CallID})
 	case ItemMessage:
 		m := Message{Role: i.Role, Content: i.Text(), HasContent: true}

@@ -74,11 +74,13 @@ type ResponseText struct {
 
 // A ResponseTool repeats one of the tools.
 type ResponseTool struct {
-	Type        string          `json:"type"`
-	Name        string          `json:"name"`
-	Description *string         `json:"description,omitempty"`
-	Parameters  json.RawMessage `json:"parameters"`
-	Strict      bool            `json:"strict"`
+	Type        string  `json:"type"`
+	Name        string  `json:"name"`
+	Description *string `json:"description,omitempty"`
+	// Parameters, which may be null, and Strict are of functions, Format is of custom tools.
+	Parameters json.RawMessage `json:"parameters,omitempty"`
+	Strict     *bool           `json:"strict,omitempty"`
+	Format     json.RawMessage `json:"format,omitempty"`
 }
 
 // A ResponseUsage counts tokens. Cached ones are part of InputTokens.

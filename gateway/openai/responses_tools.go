@@ -9,7 +9,7 @@ import (
 // agents name by habit. There are none here: they are left out of what a
 // response says are its tools. Asking for any other kind is an error.
 var hostedTools = []string{"web_search", "web_search_2025_08_26", "web_search_preview",
-	"web_search_preview_2025_03_11", "local_shell", "shell", "apply_patch", "custom", "namespace", "tool_search"}
+	"web_search_preview_2025_03_11", "local_shell", "shell", "apply_patch", "namespace", "tool_search"}
 
 // readFlatTools takes tools as this interface writes them: the function's
 // members stand beside the type.
@@ -49,20 +49,36 @@ func (r *ResponseRequest) readFlatTool(v value) error {
 	if f.err != nil || slices.Contains(hostedTools, kind) {
 		return f.err
 	}
-	f.oneOf("type", &kind, "function")
+	f.oneOf("type", &kind, "function", "custom")
 	if f.err != nil {
 		return f.err
 	}
-	t, err := readTool(v, true)
-	if err != nil {
-		return err
+	var t Tool
+	shape := ResponseTool{Type: kind}
+	if kind == "custom" {
+		t.readCustom(f, true)
+	} else {
+		t.read(f)
 	}
-	if r.tool(t.Name) {
-		return v.invalid("invalid_value", "there are two functions called '%s'.", t.Name)
+	if f.err == nil && r.tool(t.Name) {
+		f.fail(v.invalid("invalid_value", "there are two functions called '%s'.", t.Name))
+	}
+	if f.err != nil {
+		return f.err
+	}
+	description := ""
+	f.text("description", &description)
+	shape.Name, shape.Description = t.Name, optional(description)
+	if t.Custom != nil {
+		shape.Format = t.Custom.Format
+	} else {
+		shape.Parameters, shape.Strict = json.RawMessage("null"), &t.Strict
+		if t.Parameters != nil {
+			shape.Parameters = t.Parameters
+		}
 	}
 	r.Tools = append(r.Tools, t)
-	r.Shape.Tools = append(r.Shape.Tools,
-		ResponseTool{"function", t.Name, optional(t.Description), t.Parameters, t.Strict})
+	r.Shape.Tools = append(r.Shape.Tools, shape)
 	return nil
 }
 
@@ -81,10 +97,10 @@ func (r *ResponseRequest) readFlatChoice(v value) error {
 	f := v.fields()
 	kind := ""
 	f.need("type", &kind)
-	f.oneOf("type", &kind, "function", "allowed_tools")
+	f.oneOf("type", &kind, "function", "custom", "allowed_tools")
 	switch {
 	case f.err != nil:
-	case kind == "function":
+	case kind == "function" || kind == "custom":
 		r.ToolChoice.Mode, r.ToolChoice.Single = ToolsRequired, true
 		r.allow(true, f)
 	default:

@@ -28,11 +28,16 @@ type Tool struct {
 	Strict bool
 	// Param is the path of Parameters in the body.
 	Param string
+	// Custom is set for a tool that takes a text.
+	Custom *CustomTool
 }
 
 // Refusal is the error for a function whose arguments cannot be held to its
 // schema.
 func (t *Tool) Refusal(why string) error {
+	if t.Custom != nil {
+		return withCode("invalid_grammar", parley.Invalid(t.Param, "Invalid format of tool '%s': %s.", t.Name, why))
+	}
 	return withCode("invalid_function_parameters",
 		parley.Invalid(t.Param, "Invalid schema for function '%s': %s.", t.Name, why))
 }
@@ -125,22 +130,22 @@ func readTool(v value, bare bool) (t Tool, err error) {
 		t.read(f)
 		return t, f.err
 	}
-	f.needFunction()
+	if f.needTool() == "custom" {
+		f.object("custom", func(f *fields) { t.readCustom(f, false) })
+		return t, f.err
+	}
 	f.object("function", t.read)
 	return t, f.err
 }
 
-// needFunction checks that an object is of the only type there is and has its
-// member.
-func (f *fields) needFunction() {
-	kind := ""
-	f.oneOf("type", &kind, "function")
-	if _, ok := f.take("type"); !ok {
-		f.fail(f.missing("type"))
-	}
-	if _, ok := f.take("function"); !ok {
-		f.fail(f.missing("function"))
-	}
+// needTool checks that an object is a function or a custom tool and has the member
+// of that name, which it returns.
+func (f *fields) needTool() string {
+	kind := "function"
+	f.needed("type")
+	f.oneOf("type", &kind, "function", "custom")
+	f.needed(kind)
+	return kind
 }
 
 func (t *Tool) read(f *fields) {
@@ -204,7 +209,7 @@ func (r *ChatRequest) readToolChoice(v value) error {
 func (r *ChatRequest) readToolChoiceObject(v value) error {
 	f := v.fields()
 	kind := "function"
-	f.oneOf("type", &kind, "function", "allowed_tools")
+	f.oneOf("type", &kind, "function", "custom", "allowed_tools")
 	switch {
 	case f.err != nil:
 	case kind == "allowed_tools":
@@ -222,8 +227,7 @@ func (r *ChatRequest) allow(bare bool, f *fields) {
 	if bare {
 		f.toolName(&name)
 	} else {
-		f.needFunction()
-		f.object("function", func(f *fields) { f.toolName(&name) })
+		f.object(f.needTool(), func(f *fields) { f.toolName(&name) })
 	}
 	if f.err == nil && !r.tool(name) {
 		f.fail(f.at.invalid("invalid_value", "the function '%s' is not one of 'tools'.", name))

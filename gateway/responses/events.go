@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"parley/gateway/answer"
 	"parley/gateway/openai"
 )
 
@@ -39,6 +40,7 @@ type event struct {
 	Text         *string                `json:"text,omitempty"`
 	Name         string                 `json:"name,omitempty"`
 	Arguments    *string                `json:"arguments,omitempty"`
+	Input        *string                `json:"input,omitempty"`
 	Logprobs     *[]openai.TokenLogprob `json:"logprobs,omitempty"`
 }
 
@@ -117,26 +119,28 @@ func (l *eventLog) Say(text string, logprobs []openai.TokenLogprob) {
 	})
 }
 
-// Call adds to the call of that number. Its id and name come with its first
-// piece.
-func (l *eventLog) Call(number int, id, name, arguments string) {
-	if l.item == nil || l.item.Type != openai.ItemFunctionCall || l.call != number {
+// Call adds to a call. Its id and name come with its first piece.
+func (l *eventLog) Call(c answer.CallPiece) {
+	kind, prefix, delta := openai.ItemFunctionCall, "fc_", "response.function_call_arguments.delta"
+	if c.Custom {
+		kind, prefix, delta = openai.ItemCustomCall, "ctc_", "response.custom_tool_call_input.delta"
+	}
+	if l.item == nil || l.item.Type != kind || l.call != c.Index {
 		l.close("completed")
-		l.call = number
+		l.call = c.Index
 		l.add(openai.Item{
-			Type:   openai.ItemFunctionCall,
-			ID:     l.itemID("fc_"),
+			Type:   kind,
+			ID:     l.itemID(prefix),
 			Status: "in_progress",
-			CallID: id,
-			Name:   name,
+			CallID: c.ID,
+			Name:   c.Name,
 		})
 	}
-	if arguments == "" {
+	if c.Arguments == "" {
 		return
 	}
-	l.text.WriteString(arguments)
-	l.emit(event{Type: "response.function_call_arguments.delta", ItemID: l.item.ID, OutputIndex: l.at(),
-		Delta: &arguments})
+	l.text.WriteString(c.Arguments)
+	l.emit(event{Type: delta, ItemID: l.item.ID, OutputIndex: l.at(), Delta: &c.Arguments})
 }
 
 // at is the place of the item that grows.
@@ -194,6 +198,14 @@ func (l *eventLog) close(status string) {
 			Name:        l.item.Name,
 			Arguments:   &text,
 		})
+	case openai.ItemCustomCall:
+		l.item.Arguments = text
+		l.emit(event{
+			Type:        "response.custom_tool_call_input.done",
+			ItemID:      l.item.ID,
+			OutputIndex: l.at(),
+			Input:       &text,
+		})
 	case openai.ItemMessage:
 		part := &l.item.Parts[0]
 		part.Text = text
@@ -216,7 +228,7 @@ func (l *eventLog) close(status string) {
 			Text:         &text,
 		})
 	}
-	if l.item.Type != openai.ItemFunctionCall {
+	if l.item.Type == openai.ItemMessage || l.item.Type == openai.ItemReasoning {
 		l.emit(event{
 			Type:         "response.content_part.done",
 			ItemID:       l.item.ID,

@@ -34,7 +34,7 @@ func replay(r *openai.Response, raw json.RawMessage) error {
 // grow adds to what an item says.
 func grow(i *openai.Item, text string) {
 	switch {
-	case i.Type == openai.ItemFunctionCall:
+	case i.Type == openai.ItemFunctionCall || i.Type == openai.ItemCustomCall:
 		i.Arguments += text
 	case len(i.Parts) > 0:
 		i.Parts[len(i.Parts)-1].Text += text

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"parley"
+	"parley/gateway/answer"
 	"parley/gateway/openai"
 
 	"github.com/google/go-cmp/cmp"
@@ -17,9 +18,11 @@ func TestReplay(t *testing.T) {
 	l.Think("Hm")
 	l.Say("A", nil)
 	l.Say("b", nil)
-	l.Call(0, "c", "f", "{")
-	l.Call(0, "", "", "}")
-	l.Call(1, "d", "g", "")
+	l.Call(answer.CallPiece{ID: "c", Name: "f", Arguments: "{"})
+	l.Call(answer.CallPiece{Arguments: "}"})
+	l.Call(answer.CallPiece{Index: 1, ID: "d", Name: "g"})
+	l.Call(answer.CallPiece{Index: 2, ID: "e", Name: "h", Arguments: "a", Custom: true})
+	l.Call(answer.CallPiece{Index: 2, Arguments: "b", Custom: true})
 	l.Complete("", openai.ResponseUsageOf(parley.Usage{}), 5)
 	first, events := l.Take()
 	if first != 0 || len(l.Peek()) != 0 {
@@ -40,7 +43,8 @@ func TestReplay(t *testing.T) {
 	if diff := cmp.Diff(l.Response.Output, got.Output); diff != "" {
 		t.Error(diff)
 	}
-	if len(got.Output) != 4 || got.Output[2].Arguments != "{}" || got.Output[1].Text() != "Ab" {
+	if len(got.Output) != 5 || got.Output[4].Arguments != "ab" ||
+		got.Output[2].Arguments != "{}" || got.Output[1].Text() != "Ab" {
 		t.Errorf("got %+v", got.Output)
 	}
 	if id, ok := openai.ResponseOfItem(got.Output[3].ID); !ok || id != "resp_x" {

@@ -247,7 +247,7 @@ func (r *reply) add(p answer.Piece) {
 		r.log.Say(p.Text, r.logprobs(p.Tokens))
 	}
 	for _, c := range p.Calls {
-		r.log.Call(c.Index, c.ID, c.Name, c.Arguments)
+		r.log.Call(c)
 	}
 	if p.Finish != "" {
 		r.x.Record.SetFinish(p.Finish)

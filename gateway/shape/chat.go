@@ -87,7 +87,7 @@ func older(calls []openai.ChatToolCall) (*openai.ChatToolFunction, []openai.Chat
 	if len(calls) == 0 {
 		return nil, nil
 	}
-	return &calls[0].Function, nil
+	return calls[0].Function, nil
 }
 
 // finish is why a choice ended, in the words that the client knows.
@@ -106,8 +106,8 @@ func chatMessage(w *answer.CollectedChoice) openai.ChatMessage {
 		m.Content = &text
 	}
 	for _, call := range w.Calls {
-		m.ToolCalls = append(m.ToolCalls, openai.ChatToolCall{ID: call.ID, Type: "function",
-			Function: openai.ChatToolFunction{Name: call.Name, Arguments: call.Arguments.String()}})
+		m.ToolCalls = append(m.ToolCalls,
+			openai.NewChatToolCall(nil, call.ID, call.Name, call.Arguments.String(), call.Custom))
 	}
 	return m
 }
@@ -144,12 +144,8 @@ func (s *Chat) Content(p answer.Piece) any {
 		delta.Content = &p.Text
 	}
 	for _, c := range p.Calls {
-		call := openai.ChatToolCall{Index: &c.Index, ID: c.ID,
-			Function: openai.ChatToolFunction{Name: c.Name, Arguments: c.Arguments}}
-		if c.ID != "" {
-			call.Type = "function"
-		}
-		delta.ToolCalls = append(delta.ToolCalls, call)
+		delta.ToolCalls = append(delta.ToolCalls,
+			openai.NewChatToolCall(&c.Index, c.ID, c.Name, c.Arguments, c.Custom))
 	}
 	if s.LegacyCalls {
 		delta.FunctionCall, delta.ToolCalls = older(delta.ToolCalls)

@@ -38,7 +38,7 @@ var layers = [][]string{
 	{"gateway/infer"},
 	{"gateway/admin", "gateway/audit", "gateway/otlp", "gateway/batch", "gateway/ledger", "gateway/tenant", "queue"},
 	{"gateway/openai", "gateway/convo", "gateway/limit", "gateway/relay", "gateway/safety", "gateway/accounts"},
-	{"gateway/db", "gateway/anthropic", "gateway/suggest"},
+	{"gateway/db", "gateway/anthropic", "gateway/suggest", "gateway/lark"},
 	{"worker"},
 	{"worker/wire"},
 	{"route"},

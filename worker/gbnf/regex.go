@@ -13,27 +13,42 @@ func expression(text string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return regex(re.Simplify(), text)
+	return regex(re.Simplify(), text, plainText)
 }
 
 var often = map[syntax.Op]string{syntax.OpStar: "*", syntax.OpPlus: "+", syntax.OpQuest: "?"}
 
-func regex(re *syntax.Regexp, whole string) (string, error) {
+// An alphabet is how characters are written: as they are, or as they stand in a JSON string.
+type alphabet struct {
+	// set writes one character of some ranges, text several in a row.
+	set  func(ranges []rune) string
+	text func(text string) string
+	// dot and dotInLine write any character, and any but a line feed.
+	dot, dotInLine string
+}
+
+var plainText = &alphabet{set: class, text: quote, dot: `[^\x01]`, dotInLine: `[^\n\x01]`}
+
+// regex writes an expression.
+func regex(re *syntax.Regexp, whole string, of *alphabet) (string, error) {
 	switch re.Op {
 	case syntax.OpLiteral:
-		return literal(re), nil
+		return literal(re, of), nil
 	case syntax.OpCharClass:
-		return class(re.Rune), nil
+		if len(re.Rune) == 0 {
+			return "", fmt.Errorf("the expression %q allows no text", whole)
+		}
+		return of.set(re.Rune), nil
 	case syntax.OpAnyChar:
-		return `[^\x01]`, nil
+		return of.dot, nil
 	case syntax.OpAnyCharNotNL:
-		return `[^\n\x01]`, nil
+		return of.dotInLine, nil
 	case syntax.OpEmptyMatch, syntax.OpBeginText, syntax.OpEndText:
 		return empty, nil
 	case syntax.OpCapture:
-		return regex(re.Sub[0], whole)
+		return regex(re.Sub[0], whole, of)
 	case syntax.OpStar, syntax.OpPlus, syntax.OpQuest:
-		inner, err := regex(re.Sub[0], whole)
+		inner, err := regex(re.Sub[0], whole, of)
 		return "(" + inner + ")" + often[re.Op], err
 	case syntax.OpConcat, syntax.OpAlternate:
 		separator := " "
@@ -43,7 +58,7 @@ func regex(re *syntax.Regexp, whole string) (string, error) {
 		parts := make([]string, len(re.Sub))
 		for i, sub := range re.Sub {
 			var err error
-			if parts[i], err = regex(sub, whole); err != nil {
+			if parts[i], err = regex(sub, whole, of); err != nil {
 				return "", err
 			}
 		}
@@ -53,18 +68,17 @@ func regex(re *syntax.Regexp, whole string) (string, error) {
 }
 
 // literal writes characters, each in all its cases if case does not matter.
-func literal(re *syntax.Regexp) string {
+func literal(re *syntax.Regexp, of *alphabet) string {
 	if re.Flags&syntax.FoldCase == 0 {
-		return quote(string(re.Rune))
+		return of.text(string(re.Rune))
 	}
 	var parts []string
 	for _, c := range re.Rune {
-		var all strings.Builder
-		all.WriteString(classRune(c))
+		all := []rune{c, c}
 		for other := unicode.SimpleFold(c); other != c; other = unicode.SimpleFold(other) {
-			all.WriteString(classRune(other))
+			all = append(all, other, other)
 		}
-		parts = append(parts, "["+all.String()+"]")
+		parts = append(parts, of.set(all))
 	}
 	return strings.Join(parts, " ")
 }

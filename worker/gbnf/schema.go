@@ -77,14 +77,15 @@ type schema struct {
 	MinItems             int               `json:"minItems"`
 	MaxItems             *int              `json:"maxItems"`
 	MinLength            int               `json:"minLength"`
+	Pattern              string            `json:"pattern"`
 	MaxLength            *int              `json:"maxLength"`
 }
 
 // known are the keywords that are translated, or that allow and forbid nothing.
 var known = []string{
 	"type", "enum", "const", "anyOf", "allOf", "$ref", "properties", "required", "additionalProperties",
-	"items", "minItems", "maxItems", "minLength", "maxLength", "title", "description", "default",
-	"examples", "$schema", "$id", "$defs", "definitions", "$comment", "deprecated", "readOnly",
+	"items", "minItems", "maxItems", "minLength", "maxLength", "pattern", "title", "description",
+	"default", "examples", "$schema", "$id", "$defs", "definitions", "$comment", "deprecated", "readOnly",
 	"writeOnly",
 }
 
@@ -222,7 +223,7 @@ func (r *reader) typed(s *schema, depth int) (string, error) {
 func (r *reader) ofType(name string, s *schema, depth int) (string, error) {
 	switch name {
 	case "string":
-		return r.text(s), nil
+		return r.text(s)
 	case "integer":
 		return r.integer(), nil
 	case "number":
@@ -239,19 +240,31 @@ func (r *reader) ofType(name string, s *schema, depth int) (string, error) {
 	return "", fmt.Errorf("%q is not a type of JSON Schema", name)
 }
 
-// text writes strings of a length.
-func (r *reader) text(s *schema) string {
-	if s.MinLength == 0 && s.MaxLength == nil {
-		return r.anyString()
+// text writes strings of a pattern, or of a length.
+func (r *reader) text(s *schema) (string, error) {
+	bounded := s.MinLength > 0 || s.MaxLength != nil
+	if s.Pattern != "" {
+		text, err := r.pattern(s.Pattern)
+		switch {
+		case err == nil && !(bounded && r.strict):
+			return text, nil
+		case r.strict && err != nil:
+			return "", err
+		case r.strict:
+			return "", fmt.Errorf("a pattern beside a length %w", errPoint)
+		}
+	}
+	if !bounded {
+		return r.anyString(), nil
 	}
 	r.anyString()
 	most := 0
 	if s.MaxLength != nil {
 		if most = *s.MaxLength; most == 0 {
-			return quote(`""`)
+			return quote(`""`), nil
 		}
 	}
-	return `"\"" char` + times(s.MinLength, most) + ` "\""`
+	return `"\"" char` + times(s.MinLength, most) + ` "\""`, nil
 }
 
 func (r *reader) list(s *schema, depth int) (string, error) {
