@@ -13,6 +13,8 @@ type Code string
 const (
 	// InvalidRequest: the caller must change the request.
 	InvalidRequest Code = "invalid_request"
+	// Unprocessable: the caller must change the request, which an engine of another kind understood and refused.
+	Unprocessable Code = "unprocessable"
 	// ContextTooLong: the prompt and the wanted output do not fit the model's context.
 	ContextTooLong Code = "context_too_long"
 	// TooLarge: the request body is larger than the server reads.

@@ -192,6 +192,35 @@ func TestWhatTheClientDidIsNotTriedAgain(t *testing.T) {
 	})
 }
 
+// TestRefusalsOfBusyWorkersPassOn has both workers refuse a request for a while: the client hears their words and when
+// to come again, and neither of them is thought to be failing.
+func TestRefusalsOfBusyWorkersPassOn(t *testing.T) {
+	for _, code := range []parley.Code{parley.RateLimited, parley.Overloaded, parley.Unprocessable, parley.Conflict} {
+		synctest.Test(t, func(t *testing.T) {
+			f, w := two(t, Config{})
+			for _, x := range w {
+				x.set(&parley.Error{Code: code, Message: "Not now.", Wait: 7 * time.Second}, 0)
+			}
+			_, err := hear(t.Context(), f, ask(5))
+			said, ok := errors.AsType[*parley.Error](err)
+			if !ok || said.Code != code || said.Message != "Not now." || said.Wait != 7*time.Second {
+				t.Errorf("%s became %v", code, err)
+			}
+			for _, x := range w {
+				x.set(nil, 0)
+			}
+			for _, s := range f.Standings() {
+				if s.State != Up {
+					t.Errorf("after %s a worker is %+v", code, s)
+				}
+			}
+			if _, err := hear(t.Context(), f, ask(5)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // TestARequestThatKillsIsGivenUp sends one that no worker survives.
 func TestARequestThatKillsIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -116,3 +116,65 @@ func TestWhatForeignWorkersCannotDo(t *testing.T) {
 		}
 	}
 }
+
+// TestStatusesOfForeignWorkers has an engine refuse: its client gets the same status with the engine's words, without
+// the engine's address.
+func TestStatusesOfForeignWorkers(t *testing.T) {
+	for _, c := range []struct {
+		status      int
+		body, after string
+		want        string
+		says        string
+	}{
+		{400, `{"error":{"message":"bad\nvalue\u0000 at HOST","param":"top_k"}}`, "",
+			`{"message":"bad value at the engine","type":"invalid_request_error","param":"top_k","code":null}`, "400"},
+		{400, `{"message":"This model's maximum context length is 5 tokens"}`, "",
+			`{"message":"This model's maximum context length is 5 tokens","type":"invalid_request_error","param":null,` +
+				`"code":"context_length_exceeded"}`, "400"},
+		{404, ``, "", `{"message":"The engine answered with status 404 and gave no reason.",` +
+			`"type":"invalid_request_error","param":null,"code":null}`, "404"},
+		{405, `{"detail":"Method Not Allowed"}`, "", `{"message":"Method Not Allowed","type":"invalid_request_error",` +
+			`"param":null,"code":"method_not_allowed"}`, "405"},
+		{409, `no`, "", `{"message":"no","type":"invalid_request_error","param":null,"code":"conflict"}`, "409"},
+		{413, `too big`, "", `{"message":"too big","type":"invalid_request_error","param":null,` +
+			`"code":"request_too_large"}`, "413"},
+		{418, `teapot`, "", `{"message":"teapot","type":"invalid_request_error","param":null,"code":null}`, "400"},
+		{422, `{"detail":[{"loc":["body","x"]}]}`, "", `{"message":"[{\"loc\":[\"body\",\"x\"]}]",` +
+			`"type":"invalid_request_error","param":null,"code":"unprocessable_entity"}`, "422"},
+		{429, `{"error":{"message":"Slow down."}}`, "7", `{"message":"Slow down.","type":"rate_limit_error",` +
+			`"param":null,"code":"rate_limit_exceeded"}`, "429 7"},
+		{503, `{"error":{"message":"Loading model","type":"unavailable_error","code":503}}`, "30",
+			`{"message":"Loading model","type":"server_error","param":null,"code":"overloaded"}`, "503 30"},
+	} {
+		var host string
+		upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if c.after != "" {
+				w.Header().Set("Retry-After", c.after)
+			}
+			w.WriteHeader(c.status)
+			io.WriteString(w, strings.ReplaceAll(c.body, "HOST", host))
+		}))
+		host = strings.TrimPrefix(upstream.URL, "http://")
+		defer upstream.Close()
+		remote, err := engines.Dial(engines.Config{
+			URL:           upstream.URL,
+			Kind:          engines.VLLM,
+			ContextTokens: 4000,
+			Model:         modelID,
+			Text:          func(_ string, ids []parley.Token) string { return tinyTokenizer().Decode(ids, false) },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer remote.Close()
+		s := start(t, remote, roomy)
+		for _, extra := range []string{"", `,"stream":true`} {
+			response, body := s.do("POST", "/v1/chat/completions",
+				`{"model":"`+modelID+`","messages":[{"role":"user","content":"Hi"}]`+extra+`}`)
+			got := strings.TrimSpace(fmt.Sprint(response.StatusCode, " ", response.Header.Get("Retry-After")))
+			if got != c.says || strings.TrimSpace(body) != `{"error":`+c.want+`}` {
+				t.Errorf("%d: %s: %s, want %s: %s", c.status, got, body, c.says, c.want)
+			}
+		}
+	}
+}

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unicode"
 
 	"parley"
 	"parley/worker/wire"
@@ -197,16 +198,51 @@ func (r *Remote) refusal(resp *http.Response) error {
 	return r.refused(resp.StatusCode, text, resp.Header.Get("Retry-After"))
 }
 
+// reasonMax bounds what clients are shown of an engine's words.
+const reasonMax = 1000
+
+// shown returns the words of a foreign engine as clients may read them: in one line, and without the engine's address.
+func (r *Remote) shown(message string) string {
+	message = strings.ReplaceAll(message, r.cfg.URL, "the engine")
+	if u, err := url.Parse(r.cfg.URL); err == nil && u.Host != "" {
+		message = strings.ReplaceAll(message, u.Host, "the engine")
+	}
+	message = strings.Join(strings.FieldsFunc(message, func(c rune) bool {
+		return unicode.IsSpace(c) || unicode.IsControl(c)
+	}), " ")
+	if len(message) > reasonMax {
+		message = strings.ToValidUTF8(message[:reasonMax], "") + "…"
+	}
+	return message
+}
+
+// waitOf returns the time of a Retry-After header, 0 if there is none.
+func waitOf(header string, now time.Time) time.Duration {
+	if seconds, err := strconv.Atoi(header); err == nil {
+		return time.Duration(min(max(seconds, 0), int(retryMax/time.Second))) * time.Second
+	}
+	if at, err := http.ParseTime(header); err == nil {
+		return min(max(at.Sub(now), 0), retryMax)
+	}
+	return 0
+}
+
+// retryMax bounds what an engine may say of when to come again.
+const retryMax = 24 * time.Hour
+
 // refused makes an error of a status and the text that explains it.
 func (r *Remote) refused(status int, body []byte, retryAfter string) error {
 	f := explain(body)
 	e := &parley.Error{Code: codeOf(status, f.Message), Message: f.Message, Param: f.Param}
 	if f.Code != "" {
 		e.Code, e.Wait = f.Code, f.Wait
+	} else if e.Code != parley.Unavailable {
+		e.Message = r.shown(f.Message)
+		if f.Message == noReason {
+			e.Message = "The engine answered with status " + strconv.Itoa(status) + " and gave no reason."
+		}
 	}
-	if seconds, err := strconv.Atoi(retryAfter); err == nil && seconds > 0 {
-		e.Wait = time.Duration(seconds) * time.Second
-	}
+	e.Wait = cmp.Or(waitOf(retryAfter, time.Now()), e.Wait)
 	if e.Code == parley.Unavailable {
 		e.Message = "worker " + r.cfg.URL + " rejected the request with status " + strconv.Itoa(
 			status) + ": " + f.Message
@@ -214,21 +250,36 @@ func (r *Remote) refused(status int, body []byte, retryAfter string) error {
 	return e
 }
 
-// codeOf says what a status of a foreign engine means. Its own faults, and
-// refused credentials, are not the fault of the request.
+// codeOf says what a status of a foreign engine means: clients get the same status.
+// The engine's own faults, and credentials of ours that it refuses, are not about the
+// request; they are about the engine, which gets no more of them.
 func codeOf(status int, message string) parley.Code {
 	switch status {
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:
-		if tooLong(message) {
+		switch {
+		case tooLong(message):
 			return parley.ContextTooLong
+		case status == http.StatusUnprocessableEntity:
+			return parley.Unprocessable
 		}
 		return parley.InvalidRequest
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired:
+		return parley.Unavailable
 	case http.StatusRequestEntityTooLarge:
 		return parley.TooLarge
 	case http.StatusNotFound:
 		return parley.NotFound
+	case http.StatusMethodNotAllowed:
+		return parley.MethodNotAllowed
+	case http.StatusConflict:
+		return parley.Conflict
 	case http.StatusTooManyRequests:
+		return parley.RateLimited
+	case http.StatusServiceUnavailable:
 		return parley.Overloaded
+	}
+	if status >= 400 && status < 500 {
+		return parley.InvalidRequest
 	}
 	return parley.Unavailable
 }
@@ -241,6 +292,8 @@ func tooLong(message string) bool {
 		strings.Contains(m, "exceed"))
 }
 
+const noReason = "no reason given"
+
 // explain finds what an error's body says: OpenAI's {"error": {"message"}}, our
 // own fault in it, {"error": "…"}, {"detail": "…"}, {"message": "…"}, or just text.
 func explain(body []byte) wire.Fault {
@@ -250,7 +303,7 @@ func explain(body []byte) wire.Fault {
 		Detail  json.RawMessage `json:"detail"`
 	}
 	if json.Unmarshal(body, &plain) != nil {
-		return wire.Fault{Message: cmp.Or(strings.TrimSpace(string(body[:min(len(body), 500)])), "no reason given")}
+		return wire.Fault{Message: cmp.Or(strings.TrimSpace(string(body[:min(len(body), 500)])), noReason)}
 	}
 	var inner struct {
 		Message string          `json:"message"`
@@ -266,7 +319,7 @@ func explain(body []byte) wire.Fault {
 	if json.Unmarshal(plain.Detail, &detail) != nil {
 		detail = string(plain.Detail)
 	}
-	message := cmp.Or(inner.Message, text, plain.Message, detail, "no reason given")
+	message := cmp.Or(inner.Message, text, plain.Message, detail, noReason)
 	return wire.Fault{Message: message, Param: inner.Param}
 }
 

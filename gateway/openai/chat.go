@@ -296,6 +296,15 @@ func (m *Message) addCall(id string, f *fields) {
 	m.ToolCalls = append(m.ToolCalls, call)
 }
 
+// readCustomCall takes an earlier call of a custom tool.
+func (m *Message) readCustomCall(id string, f *fields) {
+	call, input := ToolCall{ID: id}, ""
+	f.need("name", &call.Name)
+	f.need("input", &input)
+	call.Arguments = CustomArguments(input)
+	m.ToolCalls = append(m.ToolCalls, call)
+}
+
 // refuseMedia rejects answers that are not text.
 func refuseMedia(f *fields) {
 	f.with("modalities", func(v value) error {

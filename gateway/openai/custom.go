@@ -92,12 +92,3 @@ func (t *Tool) readGrammar(f *fields) {
 	}
 	t.Description += "The input is a text that matches this " + name + ":\n" + definition
 }
-
-// readCustomCall takes an earlier call of a custom tool.
-func (m *Message) readCustomCall(id string, f *fields) {
-	call, input := ToolCall{ID: id}, ""
-	f.need("name", &call.Name)
-	f.need("input", &input)
-	call.Arguments = CustomArguments(input)
-	m.ToolCalls = append(m.ToolCalls, call)
-}

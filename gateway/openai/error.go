@@ -58,6 +58,7 @@ const (
 
 var rules = map[parley.Code]rule{
 	parley.InvalidRequest:   {status: 400, kind: invalidRequest},
+	parley.Unprocessable:    {status: 422, kind: invalidRequest, code: "unprocessable_entity"},
 	parley.ContextTooLong:   {status: 400, kind: invalidRequest, code: "context_length_exceeded"},
 	parley.Filtered:         {status: 400, kind: invalidRequest, code: "content_policy_violation"},
 	parley.TooLarge:         {status: 413, kind: invalidRequest, code: "request_too_large"},

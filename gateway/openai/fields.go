@@ -107,6 +107,19 @@ func (f *fields) text(name string, into *string) {
 	}
 }
 
+// needed fails if the member is not there.
+func (f *fields) needed(name string) {
+	if _, ok := f.take(name); !ok {
+		f.fail(f.missing(name))
+	}
+}
+
+// need takes a string that must be there.
+func (f *fields) need(name string, into *string) {
+	f.needed(name)
+	f.text(name, into)
+}
+
 func (f *fields) flag(name string, into *bool) {
 	if v, ok := f.take(name); ok {
 		var err error

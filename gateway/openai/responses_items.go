@@ -283,19 +283,6 @@ func readJoined(v value) (string, error) {
 	return i.Text(), nil
 }
 
-// needed fails if the member is not there.
-func (f *fields) needed(name string) {
-	if _, ok := f.take(name); !ok {
-		f.fail(f.missing(name))
-	}
-}
-
-// need takes a string that must be there.
-func (f *fields) need(name string, into *string) {
-	f.needed(name)
-	f.text(name, into)
-}
-
 // callID takes the id that ties an output to its call.
 func (f *fields) callID() (id string) {
 	f.need("call_id", &id)

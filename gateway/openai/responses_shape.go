@@ -167,7 +167,7 @@ func responseErrorCode(code parley.Code) string {
 	switch code {
 	case parley.RateLimited, parley.QuotaExceeded:
 		return "rate_limit_exceeded"
-	case parley.InvalidRequest, parley.ContextTooLong:
+	case parley.InvalidRequest, parley.Unprocessable, parley.ContextTooLong:
 		return "invalid_prompt"
 	}
 	return "server_error"

@@ -106,8 +106,8 @@ func (b *startedWriter) Unwrap() http.ResponseWriter { b.yes = true; return b.Re
 // statuses are what codes are in HTTP.
 var statuses = map[parley.Code]int{
 	parley.InvalidRequest: 400, parley.ContextTooLong: 400, parley.TooLarge: 413, parley.Unauthenticated: 401,
-	parley.Forbidden: 403,
-	parley.NotFound:  404, parley.Conflict: 409, parley.RateLimited: 429, parley.Overloaded: 429,
+	parley.Forbidden: 403, parley.Unprocessable: 422,
+	parley.NotFound: 404, parley.Conflict: 409, parley.RateLimited: 429, parley.Overloaded: 429,
 	parley.Unavailable: 503,
 	parley.Cancelled:   499, parley.DeadlineExceeded: 504,
 }
