@@ -1,23 +1,26 @@
 package cuda
 
-import "parley/model/weights"
+import (
+	"parley/compute/libcuda"
+	"parley/model/weights"
+)
 
 // log2e turns scores into powers of two.
 const log2e = 1.4426950408889634
 
 type (
 	attendArgs struct {
-		dst, q, partials, states, step address
+		dst, q, partials, states, step libcuda.Address
 		pool                           poolArgs
 		layer, queries, window         int32
 		scale                          float32
-		packed                         address
+		packed                         libcuda.Address
 		rowTiles                       int32
 	}
 	combineArgs struct {
-		dst, partials, states, packed address
+		dst, partials, states, packed libcuda.Address
 		codes                         codesArgs
-		step                          address
+		step                          libcuda.Address
 		queries, dim, rowTiles        int32
 	}
 )

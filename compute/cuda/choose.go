@@ -1,11 +1,11 @@
 package cuda
 
 import (
-	"fmt"
 	"math"
 
 	"parley"
 	"parley/compute"
+	"parley/compute/libcuda"
 )
 
 // What the kernels of choose.cu are given; the fields are in the order there.
@@ -16,11 +16,11 @@ type (
 		topK, greedy               int32
 	}
 	chooseArgs struct {
-		logits, draws, roots, chosen address
+		logits, draws, roots, chosen libcuda.Address
 		vocab                        int32
 	}
 	feedArgs struct {
-		tokens, chosen address
+		tokens, chosen libcuda.Address
 		rows           int32
 	}
 )
@@ -31,31 +31,12 @@ const drawBytes = 64
 // horizonSteps is from which distance below the best score on every weight is 0.
 const horizonSteps = 43 * compute.DrawSteps
 
-// choiceData is what steps that choose tokens need. There is two of everything, since
-// a step is prepared while the one before is computed.
-type choiceData struct {
-	roots region
-	turn  int
-	air   []choiceRun // steps under way
-	draws [2]region
-	// chosen are on the device, and copied to hosts.
-	chosen [2]region
-	hosts  [2]choiceHost
-	tokens []parley.Token
-}
-
-// A choiceHost is pinned memory for the draws of a step, and for what it chose.
-type choiceHost struct{ draws, chosen []byte }
-
-// A choiceRun is a step under way: which half it uses, and how many tokens it chooses.
-type choiceRun struct{ turn, outputs int }
-
 func (d *choiceData) close(by driver) error {
 	var err error
 	for i := range d.hosts {
 		for _, memory := range [][]byte{d.hosts[i].draws, d.hosts[i].chosen} {
 			if memory != nil {
-				err = first(err, by.releasePinned(memory))
+				err = first(err, by.ReleasePinned(memory))
 			}
 		}
 		d.hosts[i] = choiceHost{}
@@ -69,7 +50,7 @@ func (c *CUDA) reserveChoices(outputs int) error {
 	if d.roots.bytes == 0 {
 		roots := compute.DrawRoots()
 		at := c.grow(&d.roots, 8*compute.DrawSteps, "the roots of weights")
-		if err := first(c.failed, c.driver.upload(at, bytesOf(roots[:])), c.driver.synchronize()); err != nil {
+		if err := first(c.failed, c.driver.Upload(at, bytesOf(roots[:])), c.driver.Synchronize()); err != nil {
 			return err
 		}
 	}
@@ -77,35 +58,20 @@ func (c *CUDA) reserveChoices(outputs int) error {
 	if len(d.hosts[0].chosen) >= 4*outputs {
 		return nil
 	}
-	if err := first(c.driver.synchronize(), d.close(c.driver)); err != nil {
+	if err := first(c.driver.Synchronize(), d.close(c.driver)); err != nil {
 		return err
 	}
 	for i := range d.hosts {
 		c.grow(&d.draws[i], int64(drawBytes*outputs), "the draws of a step")
 		c.grow(&d.chosen[i], int64(4*outputs), "the tokens of a step")
 		var errs [2]error
-		d.hosts[i].draws, errs[0] = c.driver.allocatePinned(drawBytes * outputs)
-		d.hosts[i].chosen, errs[1] = c.driver.allocatePinned(4 * outputs)
+		d.hosts[i].draws, errs[0] = c.driver.AllocatePinned(drawBytes * outputs)
+		d.hosts[i].chosen, errs[1] = c.driver.AllocatePinned(4 * outputs)
 		if err := first(c.failed, errs[0], errs[1]); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// Choose computes the scores of the output rows, draws a token for each, and returns
-// before that is done.
-func (c *CUDA) Choose(src compute.Buffer, table compute.Weight, draws []compute.Draw) {
-	w := mat(table)
-	if len(draws) != c.step.outputs || len(c.choice.air) > 1 {
-		panic(fmt.Sprintf("cuda: %d draws for %d rows, with %d steps under way",
-			len(draws), c.step.outputs, len(c.choice.air)))
-	}
-	if len(draws) > 0 {
-		c.enqueue(command{op: opLogits, src: buf(src), w: w})
-	}
-	c.must(c.flush())
-	c.drawTokens(draws, w.rows)
 }
 
 // drawTokens draws a token from each row of the logits.
@@ -119,7 +85,7 @@ func (c *CUDA) drawTokens(draws []compute.Draw, vocab int) {
 		for i := range draws {
 			args[i] = drawOf(&draws[i])
 		}
-		c.must(c.driver.upload(at, bytesOf(args)))
+		c.must(c.driver.Upload(at, bytesOf(args)))
 		start(c, &c.choose, n, 1, &chooseArgs{
 			logits: c.logits.at,
 			draws:  at,
@@ -127,9 +93,9 @@ func (c *CUDA) drawTokens(draws []compute.Draw, vocab int) {
 			chosen: d.chosen[d.turn].at,
 			vocab:  int32(vocab),
 		})
-		c.must(c.driver.download(host.chosen[:4*n], d.chosen[d.turn].at))
+		c.must(c.driver.Download(host.chosen[:4*n], d.chosen[d.turn].at))
 	}
-	c.must(c.driver.mark(d.turn))
+	c.must(c.driver.Mark(d.turn))
 	d.air = append(d.air, choiceRun{d.turn, n})
 }
 
@@ -158,7 +124,7 @@ func (c *CUDA) AwaitChosen() []parley.Token {
 	d := &c.choice
 	run := d.air[0]
 	d.air = append(d.air[:0], d.air[1:]...)
-	c.must(c.driver.await(run.turn))
+	c.must(c.driver.Await(run.turn))
 	d.tokens = d.tokens[:0]
 	for _, t := range view[int32](d.hosts[run.turn].chosen)[:run.outputs] {
 		d.tokens = append(d.tokens, parley.Token(t))
@@ -174,7 +140,7 @@ func (c *CUDA) feedTokens() {
 	}
 	s.fed = false
 	start(c, &c.feed, (s.rows+255)/256, 1, &feedArgs{
-		tokens: s.device + address(4*s.ints[atTokens]),
+		tokens: s.device + libcuda.Address(4*s.ints[atTokens]),
 		chosen: c.choice.chosen[c.choice.turn].at, // the present one takes its turn later
 		rows:   int32(s.rows),
 	})

@@ -83,7 +83,7 @@ func TestChooseIsThatOfTheHost(t *testing.T) {
 func (c *CUDA) chooseFrom(t *testing.T, scores []float32, vocab int, draws []compute.Draw) []parley.Token {
 	t.Helper()
 	at := c.grow(&c.logits, int64(4*len(scores)), "logits")
-	if err := first(c.failed, c.driver.upload(at, bytesOf(scores)), c.driver.synchronize()); err != nil {
+	if err := first(c.failed, c.driver.Upload(at, bytesOf(scores)), c.driver.Synchronize()); err != nil {
 		t.Fatal(err)
 	}
 	c.drawTokens(draws, vocab)

@@ -20,40 +20,11 @@ package cuda
 import (
 	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"parley/compute"
+	"parley/compute/libcuda"
 	"parley/model/weights"
 )
-
-// A CUDA is the backend on one GPU. It implements [compute.Backend].
-//
-// An operation that fails on the device makes every later one fail, too: what
-// returns results panics with the error, and [CUDA.Err] returns it.
-type CUDA struct {
-	driver driver
-	device Device
-	basics
-	matrices map[weights.DType][]matrixKernel
-	pairs    []matrixKernel // of two BF16 matrices, if the device has them
-	arrange  map[weights.DType]kernel
-	attend   []kernel // for few query rows, for many
-	failed   error
-	broken   atomic.Pointer[error] // failed, for other goroutines
-
-	memory  []address // everything taken
-	staging staging
-	pinned  [][]byte // memory of callers
-
-	limits compute.Limits
-	pool   pool
-	step   stepData
-	scratch
-	queue  []command
-	graphs map[int]*recording // by size of batch
-	packed packedRows
-	choice choiceData
-}
 
 var _ compute.Chooser = (*CUDA)(nil)
 
@@ -65,7 +36,7 @@ func Open(index int) (*CUDA, error) {
 	}
 	c, err := open(d)
 	if err != nil {
-		return nil, errors.Join(err, d.close())
+		return nil, errors.Join(err, d.Close())
 	}
 	return c, nil
 }
@@ -73,17 +44,16 @@ func Open(index int) (*CUDA, error) {
 // open makes a backend of a driver's device.
 func open(d driver) (*CUDA, error) {
 	c := &CUDA{
-		driver:   d,
-		device:   d.describe(),
-		matrices: map[weights.DType][]matrixKernel{},
-		arrange:  map[weights.DType]kernel{},
-		graphs:   map[int]*recording{},
+		driver:  d,
+		device:  d.Describe(),
+		kernels: kernels{matrices: map[weights.DType][]matrixKernel{}, arrange: map[weights.DType]kernel{}},
+		pending: pending{graphs: map[int]*recording{}},
 	}
 	return c, c.loadBasics()
 }
 
 // Device describes the GPU.
-func (c *CUDA) Device() Device { return c.device }
+func (c *CUDA) Device() libcuda.Device { return c.device }
 
 // FreeBytes returns the memory of device index that is not in use.
 func FreeBytes(index int) (int64, error) {
@@ -91,8 +61,8 @@ func FreeBytes(index int) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	free, err := d.free()
-	return free, errors.Join(err, d.close())
+	free, err := d.Free()
+	return free, errors.Join(err, d.Close())
 }
 
 // Name describes the device. The part before the comma names everything that the bits
@@ -112,71 +82,25 @@ func (c *CUDA) Err() error {
 	return nil
 }
 
-func (c *CUDA) fail(err error) {
-	if err != nil && c.failed == nil {
-		c.failed = fmt.Errorf("cuda: %s: %w", c.device.Name, err)
-		c.broken.Store(&c.failed)
-	}
-}
-
-// must panics with what went wrong: the operations have no other way to say it.
-func (c *CUDA) must(err error) {
-	c.fail(err)
-	if c.failed != nil {
-		panic(c.failed)
-	}
-}
-
-// take allocates device memory. What it holds is not defined.
-func (c *CUDA) take(bytes int64, what string) (address, error) {
-	at, err := c.driver.allocate(bytes)
-	if err != nil {
-		return 0, fmt.Errorf("cuda: %s has no %.1f MiB left for %s: %w", c.device.Name, float64(bytes)/(1<<20), what,
-			err)
-	}
-	c.memory = append(c.memory, at)
-	return at, nil
-}
-
-// give releases memory that was taken.
-func (c *CUDA) give(at address) error {
-	for i, m := range c.memory {
-		if m == at {
-			c.memory = append(c.memory[:i], c.memory[i+1:]...)
-			return c.driver.release(at)
-		}
-	}
-	return nil
-}
-
 // Close gives all memory back.
 func (c *CUDA) Close() error {
-	errs := []error{c.driver.synchronize(), c.forgetGraphs()}
+	errs := []error{c.driver.Synchronize(), c.forgetGraphs()}
 	for _, m := range c.memory {
-		errs = append(errs, c.driver.release(m))
+		errs = append(errs, c.driver.Release(m))
 	}
 	for _, m := range c.pinned {
-		errs = append(errs, c.driver.unpin(m))
+		errs = append(errs, c.driver.Unpin(m))
 	}
 	c.memory, c.pinned = nil, nil
-	errs = append(errs, c.staging.close(c.driver), c.step.close(c.driver), c.choice.close(c.driver), c.driver.close())
+	errs = append(errs, c.staging.close(c.driver), c.step.close(c.driver), c.choice.close(c.driver), c.driver.Close())
 	if c.failed != nil {
 		return nil // it was said when it happened
 	}
 	return errors.Join(errs...)
 }
 
-// A buffer holds rows of float32.
-type buffer struct {
-	rows, cols int
-	at         address
-}
-
 // Dims returns the number of rows and columns.
 func (b *buffer) Dims() (rows, cols int) { return b.rows, b.cols }
-
-// maxElements bounds what is taken at once, so that sizes in bytes do not overflow.
-const maxElements = 1 << 40
 
 // NewBuffer takes memory for activations.
 func (c *CUDA) NewBuffer(rows, cols int) (compute.Buffer, error) {

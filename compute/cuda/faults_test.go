@@ -12,6 +12,7 @@ import (
 
 	"parley"
 	"parley/compute"
+	"parley/compute/libcuda"
 	"parley/engine"
 	"parley/engine/sched"
 	"parley/internal/ptx"
@@ -35,29 +36,31 @@ func (d *faulty) check() error {
 	return nil
 }
 
-func (d *faulty) upload(to address, from []byte) error {
-	return first(d.check(), d.interpreter.upload(to, from))
+func (d *faulty) Upload(to libcuda.Address, from []byte) error {
+	return first(d.check(), d.interpreter.Upload(to, from))
 }
 
-func (d *faulty) download(to []byte, from address) error {
-	return first(d.check(), d.interpreter.download(to, from))
+func (d *faulty) Download(to []byte, from libcuda.Address) error {
+	return first(d.check(), d.interpreter.Download(to, from))
 }
 
-func (d *faulty) launch(f function, grid [2]int, k *kernelShape, args unsafe.Pointer, size int) error {
-	return first(d.check(), d.interpreter.launch(f, grid, k, args, size))
+func (d *faulty) Launch(f libcuda.Function, grid [2]int, k *libcuda.Kernel, args unsafe.Pointer, size int) error {
+	return first(d.check(), d.interpreter.Launch(f, grid, k, args, size))
 }
 
-func (d *faulty) replay(g graph) error     { return first(d.check(), d.interpreter.replay(g)) }
-func (d *faulty) beginCapture() error      { return first(d.check(), d.interpreter.beginCapture()) }
-func (d *faulty) mark(number int) error    { return first(d.check(), d.interpreter.mark(number)) }
-func (d *faulty) await(number int) error   { return first(d.check(), d.interpreter.await(number)) }
-func (d *faulty) synchronize() error       { return first(d.check(), d.interpreter.synchronize()) }
-func (d *faulty) release(at address) error { return first(d.check(), d.interpreter.release(at)) }
-func (d *faulty) releasePinned(m []byte) error {
-	return first(d.check(), d.interpreter.releasePinned(m))
+func (d *faulty) Replay(g libcuda.Graph) error { return first(d.check(), d.interpreter.Replay(g)) }
+func (d *faulty) BeginCapture() error          { return first(d.check(), d.interpreter.BeginCapture()) }
+func (d *faulty) Mark(number int) error        { return first(d.check(), d.interpreter.Mark(number)) }
+func (d *faulty) Await(number int) error       { return first(d.check(), d.interpreter.Await(number)) }
+func (d *faulty) Synchronize() error           { return first(d.check(), d.interpreter.Synchronize()) }
+func (d *faulty) Release(at libcuda.Address) error {
+	return first(d.check(), d.interpreter.Release(at))
+}
+func (d *faulty) ReleasePinned(m []byte) error {
+	return first(d.check(), d.interpreter.ReleasePinned(m))
 }
 
-func (d *faulty) close() error { return nil } // what a failed device held is lost
+func (d *faulty) Close() error { return nil } // what a failed device held is lost
 
 // startFaulty puts an engine on a backend whose device has not failed yet.
 func startFaulty(t *testing.T, d *faulty) (*CUDA, *engine.Engine) {
@@ -170,11 +173,11 @@ type scarce struct {
 	left int
 }
 
-func (d *scarce) allocate(bytes int64) (address, error) {
+func (d *scarce) Allocate(bytes int64) (libcuda.Address, error) {
 	if d.left--; d.left < 0 {
 		return 0, errors.New("out of memory")
 	}
-	return d.interpreter.allocate(bytes)
+	return d.interpreter.Allocate(bytes)
 }
 
 // TestNoMemoryIsAnError loads a model on devices whose memory ends at each piece.

@@ -10,6 +10,7 @@ import (
 
 	"parley/compute/computetest"
 	"parley/compute/cpu"
+	"parley/compute/libcuda"
 	"parley/internal/ptx"
 )
 
@@ -20,7 +21,7 @@ type interpreter struct {
 	kernels   []*ptx.Kernel
 	capturing bool
 	captured  []recordedLaunch
-	graphs    map[graph][]recordedLaunch
+	graphs    map[libcuda.Graph][]recordedLaunch
 	launches  int
 	replays   int
 	major     int // of its compute capability
@@ -34,29 +35,33 @@ type recordedLaunch struct {
 }
 
 func newInterpreter(o ptx.Options) *interpreter {
-	return &interpreter{device: ptx.New(o), graphs: map[graph][]recordedLaunch{}, major: hopper}
+	return &interpreter{device: ptx.New(o), graphs: map[libcuda.Graph][]recordedLaunch{}, major: hopper}
 }
 
-func (d *interpreter) describe() Device {
-	return Device{Name: "interpreter", MemoryBytes: 1 << 30, Multiprocessor: 4, Major: d.major, Driver: 13000}
+func (d *interpreter) Describe() libcuda.Device {
+	return libcuda.Device{Name: "interpreter", MemoryBytes: 1 << 30, Multiprocessor: 4, Major: d.major, Driver: 13000}
 }
 
-func (d *interpreter) free() (int64, error) { return 1<<30 - int64(d.device.Used()), nil }
+func (d *interpreter) Free() (int64, error) { return 1<<30 - int64(d.device.Used()), nil }
 
-func (d *interpreter) allocate(bytes int64) (address, error) {
+func (d *interpreter) Allocate(bytes int64) (libcuda.Address, error) {
 	at, err := d.device.Alloc(int(bytes))
-	return address(at), err
+	return libcuda.Address(at), err
 }
 
-func (d *interpreter) release(at address) error                 { return d.device.Free(uint64(at)) }
-func (d *interpreter) allocatePinned(bytes int) ([]byte, error) { return make([]byte, bytes), nil }
-func (d *interpreter) releasePinned([]byte) error               { return nil }
-func (d *interpreter) pin([]byte) error                         { return nil }
-func (d *interpreter) unpin([]byte) error                       { return nil }
-func (d *interpreter) upload(to address, from []byte) error     { return d.device.Write(uint64(to), from) }
-func (d *interpreter) download(to []byte, from address) error   { return d.device.Read(uint64(from), to) }
+func (d *interpreter) Release(at libcuda.Address) error         { return d.device.Free(uint64(at)) }
+func (d *interpreter) AllocatePinned(bytes int) ([]byte, error) { return make([]byte, bytes), nil }
+func (d *interpreter) ReleasePinned([]byte) error               { return nil }
+func (d *interpreter) Pin([]byte) error                         { return nil }
+func (d *interpreter) Unpin([]byte) error                       { return nil }
+func (d *interpreter) Upload(to libcuda.Address, from []byte) error {
+	return d.device.Write(uint64(to), from)
+}
+func (d *interpreter) Download(to []byte, from libcuda.Address) error {
+	return d.device.Read(uint64(from), to)
+}
 
-func (d *interpreter) copyWithin(to, from address, bytes int64) error {
+func (d *interpreter) CopyWithin(to, from libcuda.Address, bytes int64) error {
 	between := make([]byte, bytes)
 	return errors.Join(d.device.Read(uint64(from), between), d.device.Write(uint64(to), between))
 }
@@ -64,27 +69,27 @@ func (d *interpreter) copyWithin(to, from address, bytes int64) error {
 // parsed keeps modules: all tests load the same ones.
 var parsed sync.Map
 
-func (d *interpreter) load(source string, kernels []kernelShape) ([]function, error) {
+func (d *interpreter) Load(source string, kernels []libcuda.Kernel) ([]libcuda.Function, error) {
 	key := source[:min(len(source), 4096)] + fmt.Sprint(len(source))
 	once, _ := parsed.LoadOrStore(key, sync.OnceValues(func() (*ptx.Module, error) { return ptx.Parse(source) }))
 	m, err := once.(func() (*ptx.Module, error))()
 	if err != nil {
 		return nil, err
 	}
-	var all []function
+	var all []libcuda.Function
 	for _, shape := range kernels {
-		k, err := m.Kernel(shape.name)
+		k, err := m.Kernel(shape.Name)
 		if err != nil {
 			return nil, err
 		}
 		d.kernels = append(d.kernels, k)
-		all = append(all, function(len(d.kernels)))
+		all = append(all, libcuda.Function(len(d.kernels)))
 	}
 	return all, nil
 }
 
-func (d *interpreter) launch(f function, grid [2]int, k *kernelShape, args unsafe.Pointer, size int) error {
-	l := recordedLaunch{d.kernels[f-1], grid, k.threads, k.shared,
+func (d *interpreter) Launch(f libcuda.Function, grid [2]int, k *libcuda.Kernel, args unsafe.Pointer, size int) error {
+	l := recordedLaunch{d.kernels[f-1], grid, k.Threads, k.Shared,
 		append([]byte(nil), unsafe.Slice((*byte)(args), size)...)}
 	if d.capturing {
 		d.captured = append(d.captured, l)
@@ -99,15 +104,15 @@ func (d *interpreter) run(l recordedLaunch) error {
 		l.args)
 }
 
-func (d *interpreter) beginCapture() error { d.capturing, d.captured = true, nil; return nil }
+func (d *interpreter) BeginCapture() error { d.capturing, d.captured = true, nil; return nil }
 
-func (d *interpreter) endCapture() (graph, error) {
-	g := graph(len(d.graphs) + 1)
+func (d *interpreter) EndCapture() (libcuda.Graph, error) {
+	g := libcuda.Graph(len(d.graphs) + 1)
 	d.capturing, d.graphs[g] = false, d.captured
 	return g, nil
 }
 
-func (d *interpreter) replay(g graph) error {
+func (d *interpreter) Replay(g libcuda.Graph) error {
 	d.replays++
 	for _, l := range d.graphs[g] {
 		if err := d.run(l); err != nil {
@@ -117,12 +122,12 @@ func (d *interpreter) replay(g graph) error {
 	return nil
 }
 
-func (d *interpreter) forget(g graph) error { d.graphs[g] = nil; return nil }
-func (d *interpreter) mark(int) error       { return nil }
-func (d *interpreter) await(int) error      { return nil }
-func (d *interpreter) synchronize() error   { return nil }
+func (d *interpreter) Forget(g libcuda.Graph) error { d.graphs[g] = nil; return nil }
+func (d *interpreter) Mark(int) error               { return nil }
+func (d *interpreter) Await(int) error              { return nil }
+func (d *interpreter) Synchronize() error           { return nil }
 
-func (d *interpreter) close() error {
+func (d *interpreter) Close() error {
 	if n := d.device.Used(); n != 0 {
 		return fmt.Errorf("%d bytes of device memory were not given back", n)
 	}

@@ -4,31 +4,13 @@ import (
 	"fmt"
 	"unsafe"
 
+	"parley/compute/libcuda"
 	"parley/model/weights"
 )
 
-// A kernelShape is a kernel's name, threads in a block and dynamic shared memory.
-type kernelShape struct {
-	name            string
-	threads, shared int
-	// early says that the kernel may begin while the one before it runs: it waits itself.
-	early bool
-}
-
-// A kernel is one that is loaded.
-type kernel struct {
-	kernelShape
-	function function
-}
-
-// A matrixKernel multiplies matrices. A block of threads computes strips of 16
-// outputs for a number of rows.
-type matrixKernel struct {
-	kernel
-	strips, rows int
-	// resident is how many blocks of threads a multiprocessor holds, of a kernel whose
-	// blocks go from tile to tile; 0 for a block for each tile.
-	resident int
+// earlyKernel returns one that waits itself for what the kernel before it writes.
+func earlyKernel(name string, threads, shared int) libcuda.Kernel {
+	return libcuda.Kernel{Name: name, Threads: threads, Shared: shared, Early: true}
 }
 
 // matrixTiles are how the 16-bit kernels are cut: strips of outputs, rows,
@@ -97,8 +79,8 @@ func hopperShapes(t weights.DType) []matrixKernel {
 	for _, s := range few {
 		threads := s.strips*s.shares*s.parts*32 + 32
 		shared := l.sharedQ(s.strips, s.rows/8, s.stages*s.parts*s.records)
-		shape := kernelShape{fmt.Sprintf("linear_%s_%s", l.name, s.name), threads, shared, true}
-		all = append(all, matrixKernel{kernel: kernel{kernelShape: shape}, strips: s.strips, rows: s.rows})
+		shape := earlyKernel(fmt.Sprintf("linear_%s_%s", l.name, s.name), threads, shared)
+		all = append(all, matrixKernel{kernel: kernel{Kernel: shape}, strips: s.strips, rows: s.rows})
 	}
 	return all
 }
@@ -130,9 +112,9 @@ func hopperShapes16(name string, sides int, tiles []hopperTile) (all []matrixKer
 			resident = 3
 		}
 		shared := s.stages * s.records * (sides*s.strips*2048 + s.rows*128)
-		shape := kernelShape{fmt.Sprintf("%s_%d_%d", name, s.rows, s.strips), threads, shared, true}
+		shape := earlyKernel(fmt.Sprintf("%s_%d_%d", name, s.rows, s.strips), threads, shared)
 		all = append(all, matrixKernel{
-			kernel:   kernel{kernelShape: shape},
+			kernel:   kernel{Kernel: shape},
 			strips:   s.strips,
 			rows:     s.rows,
 			resident: resident,
@@ -147,16 +129,22 @@ func matrixShapes(t weights.DType) []matrixKernel {
 	var all []matrixKernel
 	if quantized(t) {
 		for _, s := range []struct{ strips, rows, stages int }{{2, 8, l.few}, {4, 32, l.many}, {4, 64, l.many}} {
-			shape := kernelShape{fmt.Sprintf("linear_%s_%d", l.name, s.rows), s.strips * 32,
-				l.sharedQ(s.strips, s.rows/8, s.stages), false}
-			all = append(all, matrixKernel{kernel: kernel{kernelShape: shape}, strips: s.strips, rows: s.rows})
+			shape := libcuda.Kernel{
+				Name:    fmt.Sprintf("linear_%s_%d", l.name, s.rows),
+				Threads: s.strips * 32,
+				Shared:  l.sharedQ(s.strips, s.rows/8, s.stages),
+			}
+			all = append(all, matrixKernel{kernel: kernel{Kernel: shape}, strips: s.strips, rows: s.rows})
 		}
 		return all
 	}
 	for _, s := range matrixTiles {
-		shape := kernelShape{fmt.Sprintf("linear_%s_%d", l.name, s.rows), s.threads,
-			s.stages * (s.strips*2048 + s.rows/8*1024), false}
-		all = append(all, matrixKernel{kernel: kernel{kernelShape: shape}, strips: s.strips, rows: s.rows})
+		shape := libcuda.Kernel{
+			Name:    fmt.Sprintf("linear_%s_%d", l.name, s.rows),
+			Threads: s.threads,
+			Shared:  s.stages * (s.strips*2048 + s.rows/8*1024),
+		}
+		all = append(all, matrixKernel{kernel: kernel{Kernel: shape}, strips: s.strips, rows: s.rows})
 	}
 	return all
 }
@@ -191,7 +179,7 @@ func headWidth(dim int) int {
 }
 
 // attendShapes are the kernels for few and for many query rows of a sequence.
-func attendShapes(width int, hopper bool) []kernelShape {
+func attendShapes(width int, hopper bool) []libcuda.Kernel {
 	s, row, scales := attendTiles[width], width*2, 2*partition*2
 	few := queryRows*(row+partition*2) + s.few*keysOfTile*row + scales
 	many := s.warps*queryRows*row + s.many*keysOfTile*row + scales
@@ -200,19 +188,10 @@ func attendShapes(width int, hopper bool) []kernelShape {
 		threads += 128 // that copy
 		many = s.warps*queryRows*(row+partition*2+2*row) + s.groups*keysOfTile*row + scales
 	}
-	return []kernelShape{
-		{fmt.Sprintf("attend_few_%d", width), 256, few, false},
-		{fmt.Sprintf("attend_many_%d", width), threads, many, false},
+	return []libcuda.Kernel{
+		{Name: fmt.Sprintf("attend_few_%d", width), Threads: 256, Shared: few},
+		{Name: fmt.Sprintf("attend_many_%d", width), Threads: threads, Shared: many},
 	}
-}
-
-// basics are the kernels that every model needs, by module.
-type basics struct {
-	embed, widen                                kernel
-	norm, add, pack16, pack8, gateUp, linearF32 kernel
-	route, slots, mix                           kernel
-	angles, ropeStore, combine                  kernel
-	choose, feed                                kernel
 }
 
 func (c *CUDA) loadBasics() error {
@@ -229,9 +208,9 @@ func (c *CUDA) loadBasics() error {
 
 // load loads a module and sets kernels: triples of where, name and threads.
 func (c *CUDA) load(module string, triples ...any) error {
-	var shapes []kernelShape
+	var shapes []libcuda.Kernel
 	for i := 0; i < len(triples); i += 3 {
-		shapes = append(shapes, kernelShape{name: triples[i+1].(string), threads: triples[i+2].(int)})
+		shapes = append(shapes, libcuda.Kernel{Name: triples[i+1].(string), Threads: triples[i+2].(int)})
 	}
 	loaded, err := c.loadShapes(module, shapes)
 	for i, k := range loaded {
@@ -241,18 +220,18 @@ func (c *CUDA) load(module string, triples ...any) error {
 }
 
 // loadShapes compiles a module and returns its kernels of the given shapes.
-func (c *CUDA) loadShapes(module string, shapes []kernelShape) ([]kernel, error) {
+func (c *CUDA) loadShapes(module string, shapes []libcuda.Kernel) ([]kernel, error) {
 	source, err := readPTX(module)
 	if hopper, missing := readPTX(module + "_90a"); c.hopper() && missing == nil {
 		source, err = hopper, nil
 		for i := range shapes {
-			shapes[i].early = true
+			shapes[i].Early = true
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	functions, err := c.driver.load(string(source), shapes)
+	functions, err := c.driver.Load(string(source), shapes)
 	if err != nil {
 		return nil, fmt.Errorf("cuda: compiling %s.ptx: %w", module, err)
 	}
@@ -277,9 +256,9 @@ func (c *CUDA) loadMatrix(t weights.DType) error {
 			all = append(all, hopperShapes16("pair_"+layouts[t].name, 2, pairTiles)...)
 		}
 	}
-	var shapes []kernelShape
+	var shapes []libcuda.Kernel
 	for _, k := range all {
-		shapes = append(shapes, k.kernelShape)
+		shapes = append(shapes, k.Kernel)
 	}
 	loaded, err := c.loadShapes("linear_"+layouts[t].name, shapes)
 	if err != nil {
@@ -288,7 +267,7 @@ func (c *CUDA) loadMatrix(t weights.DType) error {
 	for i := range all {
 		all[i].kernel = loaded[i]
 	}
-	arrange, err := c.loadShapes("upload", []kernelShape{{layouts[t].arrangement, 256, 0, false}})
+	arrange, err := c.loadShapes("upload", []libcuda.Kernel{{Name: layouts[t].arrangement, Threads: 256}})
 	if err != nil {
 		return err
 	}
@@ -305,18 +284,8 @@ func start[T any](c *CUDA, k *kernel, x, y int, args *T) {
 	if c.failed != nil || x == 0 || y == 0 {
 		return
 	}
-	err := c.driver.launch(k.function, [2]int{x, y}, &k.kernelShape, unsafe.Pointer(args), int(unsafe.Sizeof(*args)))
+	err := c.driver.Launch(k.function, [2]int{x, y}, &k.Kernel, unsafe.Pointer(args), int(unsafe.Sizeof(*args)))
 	if err != nil {
-		c.fail(fmt.Errorf("kernel %s: %w", k.name, err))
+		c.fail(fmt.Errorf("kernel %s: %w", k.Name, err))
 	}
-}
-
-// first returns the first error.
-func first(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

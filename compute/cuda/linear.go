@@ -3,72 +3,57 @@ package cuda
 import (
 	"fmt"
 
+	"parley/compute/libcuda"
 	"parley/model/weights"
 )
 
-// packedRows says what the memory for packed activations holds: the rows of a
-// buffer, in the form that a type of weights meets.
-type packedRows struct {
-	of   address
-	kind weights.DType
-}
-
 // An input is rows of activations on their way into a product.
 type input struct {
-	at     address // float32
-	up     address // if not 0: act(at)·up
+	at     libcuda.Address // float32
+	up     libcuda.Address // if not 0: act(at)·up
 	act    int32
 	cols   int
-	count  address // of the number of rows
-	rows   int     // the most there may be
-	list   address // which rows; 0 for all
-	tiles  address // the expert of each tile of rows; 0 without
-	tile   int     // rows in a tile
+	count  libcuda.Address // of the number of rows
+	rows   int             // the most there may be
+	list   libcuda.Address // which rows; 0 for all
+	tiles  libcuda.Address // the expert of each tile of rows; 0 without
+	tile   int             // rows in a tile
 	packed packedRows
 	// packedAt is where rows are that exist packed alone, as packed says; at is 0 then.
-	packedAt address
+	packedAt libcuda.Address
 }
 
 type (
 	packArgs struct {
-		src, up, packed, scales, count, rows address
+		src, up, packed, scales, count, rows libcuda.Address
 		cols, kind, act, rowTiles            int32
 	}
 	codesArgs struct {
-		packed   address
+		packed   libcuda.Address
 		rowTiles int32
 	}
 	activateArgs struct {
-		gate, up, count address
+		gate, up, count libcuda.Address
 		cols, act       int32
 	}
 	floatArgs struct {
-		x, w, bias, out, count, rows, tiles address
+		x, w, bias, out, count, rows, tiles libcuda.Address
 		outputs, cols, ld                   int32
 	}
 	linearJob struct {
-		w, bias, out       address
+		w, bias, out       libcuda.Address
 		outputs, ld, tile0 int32
 		_                  int32
 	}
 	linearArgs struct {
-		x, scales, count, tiles, hidden address
+		x, scales, count, tiles, hidden libcuda.Address
 		records, jobs, mtiles, ntiles   int32
 		rowTiles, act                   int32
 		job                             [maxProjections]linearJob
 	}
 )
 
-// A job is one product with an input. With experts w and bias are tables of addresses.
-type job struct {
-	kind       weights.DType
-	w, bias    address
-	rows, cols int // of the weight
-	out        address
-	ld         int
-}
-
-func jobOf(w, bias *weight, out address, ld int) job {
+func jobOf(w, bias *weight, out libcuda.Address, ld int) job {
 	return job{w.kind, w.at, bias.addressOf(), w.rows, w.cols, out, ld}
 }
 
@@ -341,4 +326,26 @@ func (c *CUDA) runLogits(q *command, outputs int) {
 	}
 	c.product(&in, []job{jobOf(q.w, nil, out, q.w.rows)})
 	c.packed = packedRows{}
+}
+
+// wants returns the form in which the command multiplies all rows of b with
+// matrices, if it does and they all meet the same.
+func (q *command) wants(b *buffer) (kind weights.DType, ok bool) {
+	if q.src != b {
+		return 0, false
+	}
+	switch q.op {
+	case opLinear:
+		kind = form(q.projections[0].w.kind)
+		for _, p := range q.projections[:q.count] {
+			if form(p.w.kind) != kind {
+				return 0, false
+			}
+		}
+		return kind, true
+	case opMLP:
+		kind = form(q.mlp.gate.kind)
+		return kind, kind == form(q.mlp.up.kind)
+	}
+	return 0, false
 }

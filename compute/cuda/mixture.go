@@ -4,38 +4,21 @@ import (
 	"fmt"
 
 	"parley/compute"
+	"parley/compute/libcuda"
 	"parley/model/weights"
 )
 
-// mixtureScratch is what routing leaves on the device.
-type mixtureScratch struct {
-	scores, chosen, weights       region
-	slots, sources, tiles, number region
-	out                           region
-	tables                        map[*compute.Experts]*expertTables
-}
-
-// expertTables are the addresses of the experts' matrices, one after the other
-// in device memory.
-type expertTables struct {
-	gate, up, down job // without out and ld
-	act            compute.Activation
-	router         *weight
-	experts, topK  int
-	norm           int32
-}
-
 type (
 	routeArgs struct {
-		scores, chosen, weights, step address
+		scores, chosen, weights, step libcuda.Address
 		experts, topk, norm           int32
 	}
 	slotArgs struct {
-		chosen, slots, sources, tiles, count, step address
+		chosen, slots, sources, tiles, count, step libcuda.Address
 		experts, topk, tile                        int32
 	}
 	mixArgs struct {
-		dst, out, slots, weights, step address
+		dst, out, slots, weights, step libcuda.Address
 		cols, topk                     int32
 	}
 )
@@ -107,8 +90,8 @@ func (c *CUDA) widened(w *weight) (*weight, error) {
 }
 
 // addresses writes where one matrix of each expert lies to the device.
-func (c *CUDA) addresses(e *compute.Experts, kind weights.DType, pick func(m *mlp) *weight) (address, error) {
-	table := make([]address, len(e.MLPs))
+func (c *CUDA) addresses(e *compute.Experts, kind weights.DType, pick func(m *mlp) *weight) (libcuda.Address, error) {
+	table := make([]libcuda.Address, len(e.MLPs))
 	for i := range e.MLPs {
 		m := mlpOf(&e.MLPs[i])
 		w := pick(&m)
@@ -121,7 +104,7 @@ func (c *CUDA) addresses(e *compute.Experts, kind weights.DType, pick func(m *ml
 	if err != nil {
 		return 0, err
 	}
-	return at, first(c.driver.upload(at, bytesOf(table)), c.driver.synchronize())
+	return at, first(c.driver.Upload(at, bytesOf(table)), c.driver.Synchronize())
 }
 
 // runMixture routes rows to experts, computes each expert's rows side by side, and adds up.

@@ -6,25 +6,12 @@ import (
 	"unsafe"
 
 	"parley/compute"
+	"parley/compute/libcuda"
 )
 
 // view returns memory as a slice of another type.
 func view[T any](b []byte) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(*new(T))))
-}
-
-// A pool is the key/value pool: [block][layer][keys, values][head], in each
-// [16 tokens][dim] and the scales of the tokens in types that have some; see kernels/pool.cuh.
-type pool struct {
-	shape compute.KVShape
-	at    address
-}
-
-// poolArgs is the pool as kernels see it.
-type poolArgs struct {
-	data                    address
-	layers, heads, dim, typ int32
-	partBytes, elementBytes int32
 }
 
 func (p *pool) args() poolArgs {
@@ -79,15 +66,15 @@ func (c *CUDA) loadAttend(dim int) (err error) {
 	return err
 }
 
-func (c *CUDA) block(i int32) address {
-	return c.pool.at + address(int64(i)*c.pool.shape.BlockBytes())
+func (c *CUDA) block(i int32) libcuda.Address {
+	return c.pool.at + libcuda.Address(int64(i)*c.pool.shape.BlockBytes())
 }
 
 // CopyBlocks copies whole blocks.
 func (c *CUDA) CopyBlocks(dst, src []int32) {
 	c.must(c.flush())
 	for i := range dst {
-		c.must(c.driver.copyWithin(c.block(dst[i]), c.block(src[i]), c.pool.shape.BlockBytes()))
+		c.must(c.driver.CopyWithin(c.block(dst[i]), c.block(src[i]), c.pool.shape.BlockBytes()))
 	}
 }
 
@@ -95,16 +82,16 @@ func (c *CUDA) CopyBlocks(dst, src []int32) {
 func (c *CUDA) ReadBlock(dst []byte, block int32) {
 	c.wholeBlock(dst)
 	c.must(c.flush())
-	c.must(c.driver.download(dst, c.block(block)))
-	c.must(c.driver.synchronize())
+	c.must(c.driver.Download(dst, c.block(block)))
+	c.must(c.driver.Synchronize())
 }
 
 // WriteBlock copies a block that was read into the pool.
 func (c *CUDA) WriteBlock(block int32, src []byte) {
 	c.wholeBlock(src)
 	c.must(c.flush())
-	c.must(c.driver.upload(c.block(block), src))
-	c.must(c.driver.synchronize())
+	c.must(c.driver.Upload(c.block(block), src))
+	c.must(c.driver.Synchronize())
 }
 
 // wholeBlock refuses what is not as long as a block: it would leave the pool half of one sequence.

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"parley/compute/libcuda"
 )
 
 // sourcesSum is the checksum of all kernels and of the script that compiles them.
@@ -118,7 +120,7 @@ func packed(t *testing.T, files []string) []byte {
 }
 
 func TestNameChangesWithTheKernels(t *testing.T) {
-	c := &CUDA{device: Device{Name: "NVIDIA H200", Major: 9, Driver: 13000}}
+	c := &CUDA{device: libcuda.Device{Name: "NVIDIA H200", Major: 9, Driver: 13000}}
 	arithmetic, _, _ := strings.Cut(c.Name(), ",")
 	sum := sha256.Sum256(ptxArchive)
 	if want := fmt.Sprintf("cuda NVIDIA H200 sm_90 kernels %x", sum[:4]); arithmetic != want {

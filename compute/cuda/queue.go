@@ -1,66 +1,9 @@
 package cuda
 
-import (
-	"fmt"
-	"unsafe"
-
-	"parley/compute"
-)
-
-type opcode uint8
-
-const (
-	opAngles opcode = iota
-	opEmbed
-	opNorm
-	opLinear
-	opRopeStore
-	opAttend
-	opMLP
-	opMixture
-	opAdd
-	opLogits
-)
-
-// A command is an operation that waits to be run. Two that are equal launch
-// the same kernels with the same arguments, given steps of the same size.
-type command struct {
-	op             opcode
-	dst, src       *buffer
-	key, value     *buffer
-	w, w2          *weight
-	projections    [maxProjections]projection
-	count          int // of projections
-	mlp            mlp
-	experts        *compute.Experts
-	layer, rope    int
-	x, y           float32 // scale; eps and offset
-	heads          compute.Heads
-	window         int
-	half, ropeKind int32
-}
-
-const maxProjections = 3
-
-type projection struct {
-	out     *buffer
-	w, bias *weight
-}
-
-type mlp struct {
-	gate, up, down             *weight
-	gateBias, upBias, downBias *weight
-	act                        compute.Activation
-}
+import "parley/compute"
 
 // buckets are the sizes of batch for which graphs are recorded.
 var buckets = []int{1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512}
-
-// A recording is the graph of a queue of commands.
-type recording struct {
-	queue []command
-	graph graph
-}
 
 // bucketOf returns the size of graph for the step, or 0 if it has none: only
 // steps in which every sequence has one row are recorded.
@@ -90,7 +33,7 @@ func (c *CUDA) flush() error {
 	c.queue = c.queue[:0]
 	heads := headsOf(queue)
 	c.step.divide(heads.Query/heads.KV, manyRows(c.pool.shape.HeadDim), fewBlocks*c.device.Multiprocessor/heads.KV)
-	if err := c.driver.upload(c.step.device, bytesOf(c.step.ints)); err != nil {
+	if err := c.driver.Upload(c.step.device, bytesOf(c.step.ints)); err != nil {
 		return err
 	}
 	c.feedTokens()
@@ -120,12 +63,12 @@ func (c *CUDA) runGraph(queue []command, bucket int) error {
 	if r == nil || !equal(r.queue, queue) {
 		c.run(queue, bucket, bucket) // memory is taken and kernels are loaded before the recording
 		if r != nil {
-			c.fail(c.driver.forget(r.graph))
+			c.fail(c.driver.Forget(r.graph))
 		}
 		delete(c.graphs, bucket)
 		return c.record(queue, bucket)
 	}
-	return c.driver.replay(r.graph)
+	return c.driver.Replay(r.graph)
 }
 
 // record makes a graph of the commands without running them.
@@ -133,12 +76,12 @@ func (c *CUDA) record(queue []command, bucket int) error {
 	if c.failed != nil {
 		return c.failed
 	}
-	if err := c.driver.beginCapture(); err != nil {
+	if err := c.driver.BeginCapture(); err != nil {
 		return err
 	}
 	c.packed = packedRows{}
 	c.run(queue, bucket, bucket)
-	g, err := c.driver.endCapture()
+	g, err := c.driver.EndCapture()
 	if err != nil || c.failed != nil {
 		return first(c.failed, err)
 	}
@@ -156,17 +99,6 @@ func equal(a, b []command) bool {
 		}
 	}
 	return true
-}
-
-// forgetGraphs drops all graphs: what they refer to has moved.
-func (c *CUDA) forgetGraphs() error {
-	for b, r := range c.graphs {
-		if err := c.driver.forget(r.graph); err != nil {
-			return err
-		}
-		delete(c.graphs, b)
-	}
-	return nil
 }
 
 // run launches the kernels of commands, for as many rows and outputs as there may be.
@@ -232,168 +164,5 @@ func overwritten(b *buffer, queue []command) bool {
 	return false
 }
 
-// enqueue queues a command.
-func (c *CUDA) enqueue(q command) { c.queue = append(c.queue, q) }
-
-func buf(b compute.Buffer) *buffer {
-	p, _ := b.(*buffer)
-	return p
-}
-
-func mat(w compute.Weight) *weight {
-	p, _ := w.(*weight)
-	return p
-}
-
-// Embed queues the lookup of the tokens' rows.
-func (c *CUDA) Embed(dst compute.Buffer, table compute.Weight, scale float32) {
-	c.enqueue(command{op: opEmbed, dst: buf(dst), w: mat(table), x: scale})
-}
-
-// Norm queues an RMS norm.
-func (c *CUDA) Norm(dst, src compute.Buffer, w compute.Weight, eps, offset float32) {
-	c.enqueue(command{
-		op:  opNorm,
-		dst: buf(dst),
-		src: buf(src),
-		w:   mat(w),
-		x:   eps,
-		y:   offset,
-	})
-}
-
-// Linear queues projections of the same input.
-func (c *CUDA) Linear(src compute.Buffer, ps []compute.Projection) {
-	for len(ps) > 0 {
-		q := command{op: opLinear, src: buf(src), count: min(len(ps), maxProjections)}
-		for i, p := range ps[:q.count] {
-			q.projections[i] = projection{buf(p.Out), mat(p.W), mat(p.Bias)}
-		}
-		c.enqueue(q)
-		ps = ps[q.count:]
-	}
-}
-
-// RopeStore queues the rotation and the storing of keys and values.
-func (c *CUDA) RopeStore(layer, rope int, x *compute.QKV) {
-	r := &c.step.ropes[rope]
-	q := command{
-		op:    opRopeStore,
-		dst:   buf(x.Q),
-		key:   buf(x.K),
-		value: buf(x.V),
-		w:     mat(x.QNorm),
-		w2:    mat(x.KNorm),
-		layer: layer,
-		rope:  rope,
-		x:     x.NormEps,
-		y:     x.NormOffset,
-		heads: x.Heads,
-		half:  int32(len(r.InvFreq)),
-	}
-	if r.Interleaved {
-		q.ropeKind = 1
-	}
-	c.enqueue(q)
-}
-
-// Attend queues attention.
-func (c *CUDA) Attend(layer int, dst, q compute.Buffer, a *compute.Attention) {
-	c.enqueue(command{
-		op:     opAttend,
-		dst:    buf(dst),
-		src:    buf(q),
-		layer:  layer,
-		x:      a.Scale,
-		heads:  a.Heads,
-		window: a.Window,
-	})
-}
-
-// GatedMLP queues an MLP.
-func (c *CUDA) GatedMLP(dst, src compute.Buffer, m *compute.MLP) {
-	c.enqueue(command{op: opMLP, dst: buf(dst), src: buf(src), mlp: mlpOf(m)})
-}
-
-func mlpOf(m *compute.MLP) mlp {
-	return mlp{
-		gate:     mat(m.Gate),
-		up:       mat(m.Up),
-		down:     mat(m.Down),
-		gateBias: mat(m.GateBias),
-		upBias:   mat(m.UpBias),
-		downBias: mat(m.DownBias),
-		act:      m.Act,
-	}
-}
-
-// Mixture queues a mixture of experts.
-func (c *CUDA) Mixture(dst, src compute.Buffer, e *compute.Experts) {
-	c.enqueue(command{op: opMixture, dst: buf(dst), src: buf(src), experts: e})
-}
-
-// Add queues an addition.
-func (c *CUDA) Add(dst, src compute.Buffer) {
-	c.enqueue(command{op: opAdd, dst: buf(dst), src: buf(src)})
-}
-
-// Wait returns when everything that was asked for is done.
-func (c *CUDA) Wait() {
-	c.must(c.flush())
-	c.must(c.driver.synchronize())
-}
-
-// ReadRows copies the step's rows.
-func (c *CUDA) ReadRows(dst []float32, src compute.Buffer) {
-	b := buf(src)
-	c.must(c.flush())
-	c.must(c.driver.download(bytesOf(dst[:c.step.rows*b.cols]), b.at))
-	c.must(c.driver.synchronize())
-}
-
-// Logits computes table·x for each output row and waits for it.
-func (c *CUDA) Logits(dst []float32, src compute.Buffer, table compute.Weight) {
-	w := mat(table)
-	if c.step.outputs == 0 {
-		c.Wait()
-		return
-	}
-	dst = dst[:c.step.outputs*w.rows]
-	c.pinOnce(dst)
-	c.enqueue(command{op: opLogits, src: buf(src), w: w})
-	c.must(c.flush())
-	c.must(c.driver.download(bytesOf(dst), c.logits.at))
-	c.must(c.driver.synchronize())
-}
-
 // pinLeast is from which size on callers' memory is pinned, and pinnedMost how many pieces are.
 const pinLeast, pinnedMost = 1 << 20, 4
-
-// pinOnce pins the memory that logits go to: an engine uses the same for all
-// its passes. Where that is not possible the copy takes longer.
-func (c *CUDA) pinOnce(dst []float32) {
-	whole := bytesOf(dst[:cap(dst)])
-	if len(whole) < pinLeast || len(c.pinned) >= pinnedMost {
-		return
-	}
-	first := unsafe.SliceData(whole)
-	for _, p := range c.pinned {
-		at := uintptr(unsafe.Pointer(first)) - uintptr(unsafe.Pointer(unsafe.SliceData(p)))
-		if at < uintptr(len(p)) {
-			return
-		}
-	}
-	if c.driver.pin(whole) == nil {
-		c.pinned = append(c.pinned, whole)
-	}
-}
-
-// Reserve takes the scratch memory for steps within the limits.
-func (c *CUDA) Reserve(l compute.Limits) error {
-	if min(l.Rows, l.Outputs, l.Width, l.Experts) < 0 || l.Rows > maxElements/max(1, l.Width)/max(1, l.Experts) {
-		return fmt.Errorf("cuda: cannot reserve memory for %d rows and %d outputs of %d columns with %d experts each",
-			l.Rows, l.Outputs, l.Width, l.Experts)
-	}
-	c.limits = l
-	return c.reserve(l)
-}

@@ -1,36 +1,39 @@
 package cuda
 
-import "parley/model/weights"
+import (
+	"parley/compute/libcuda"
+	"parley/model/weights"
+)
 
 // What each kernel of basic.cu and rope.cu is given; the fields are in the order there.
 type (
 	embedArgs struct {
-		dst, table, step address
+		dst, table, step libcuda.Address
 		cols, kind       int32
 		scale            float32
 		vocab            int32
 	}
 	widenArgs struct {
-		dst, table       address
+		dst, table       libcuda.Address
 		rows, cols, kind int32
 	}
 	normArgs struct {
-		dst, src, add, w, packed, step address
+		dst, src, add, w, packed, step libcuda.Address
 		cols                           int32
 		eps, offset                    float32
 		rowTiles                       int32
 		codes                          codesArgs
 	}
 	addArgs struct {
-		dst, src, step address
+		dst, src, step libcuda.Address
 		cols           int32
 	}
 	angleArgs struct {
-		angles, step      address
+		angles, step      libcuda.Address
 		ropes, rows, half int32
 	}
 	ropeArgs struct {
-		q, k, v, qnorm, knorm, angles, step       address
+		q, k, v, qnorm, knorm, angles, step       libcuda.Address
 		pool                                      poolArgs
 		queries, layer, half, stride, interleaved int32
 		eps, offset                               float32
@@ -38,7 +41,7 @@ type (
 )
 
 // addressOf is where a weight lies, 0 for none.
-func (w *weight) addressOf() address {
+func (w *weight) addressOf() libcuda.Address {
 	if w == nil {
 		return 0
 	}
@@ -46,7 +49,7 @@ func (w *weight) addressOf() address {
 }
 
 // field is where a number at the beginning of the step lies.
-func (c *CUDA) field(i int) address { return c.step.device + address(4*i) }
+func (c *CUDA) field(i int) libcuda.Address { return c.step.device + libcuda.Address(4*i) }
 
 func (c *CUDA) runEmbed(q *command, rows int) {
 	c.packed = packedRows{}
@@ -94,28 +97,6 @@ func (c *CUDA) runNorm(q *command, add *buffer, rest []command, rows int) {
 	start(c, &c.norm, rows, 1, &args)
 }
 
-// wants returns the form in which the command multiplies all rows of b with
-// matrices, if it does and they all meet the same.
-func (q *command) wants(b *buffer) (kind weights.DType, ok bool) {
-	if q.src != b {
-		return 0, false
-	}
-	switch q.op {
-	case opLinear:
-		kind = form(q.projections[0].w.kind)
-		for _, p := range q.projections[:q.count] {
-			if form(p.w.kind) != kind {
-				return 0, false
-			}
-		}
-		return kind, true
-	case opMLP:
-		kind = form(q.mlp.gate.kind)
-		return kind, kind == form(q.mlp.up.kind)
-	}
-	return 0, false
-}
-
 // rowTiles is how many eights of rows lie side by side in packed activations.
 func rowTiles(rows int) int32 { return int32((rows + 7) / 8) }
 
@@ -143,30 +124,31 @@ func (c *CUDA) runAngles(rows int) {
 	}
 	room, n := max(rows, c.limits.Rows), len(c.step.ropes)
 	args := angleArgs{
-		angles: c.grow(&c.angleTable, 8*int64(n)*int64(room)*int64(half), "rotations"),
+		angles: c.grow(&c.scratch.rotations.region, 8*int64(n)*int64(room)*int64(half), "rotations"),
 		step:   c.step.device,
 		ropes:  int32(n),
 		rows:   int32(room),
 		half:   int32(half),
 	}
-	c.angleRows, c.angleHalf = room, half
+	c.scratch.rotations.rows, c.scratch.rotations.half = room, half
 	start(c, &c.angles, rows, n, &args)
 }
 
 func (c *CUDA) runRopeStore(q *command, rows int) {
+	table := &c.scratch.rotations
 	args := ropeArgs{
 		q:           q.dst.at,
 		k:           q.key.at,
 		v:           q.value.at,
 		qnorm:       q.w.addressOf(),
 		knorm:       q.w2.addressOf(),
-		angles:      c.angleTable.at + address(8*q.rope*c.angleRows*c.angleHalf),
+		angles:      table.at + libcuda.Address(8*q.rope*table.rows*table.half),
 		step:        c.step.device,
 		pool:        c.pool.args(),
 		queries:     int32(q.heads.Query),
 		layer:       int32(q.layer),
 		half:        q.half,
-		stride:      int32(c.angleHalf),
+		stride:      int32(table.half),
 		interleaved: q.ropeKind,
 		eps:         q.x,
 		offset:      q.y,

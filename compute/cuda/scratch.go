@@ -6,47 +6,6 @@ import (
 	"parley/compute"
 )
 
-// A region is device memory that grows to what is needed.
-type region struct {
-	at    address
-	bytes int64
-	what  string
-}
-
-// scratch is memory that operations use inside.
-type scratch struct {
-	x16        region // packed rows of 16-bit numbers
-	hidden16   region // packed rows inside an MLP
-	x16Scales  region
-	x8         region // packed rows of 8 bits, with their scales and the sums of groups
-	gate, up   region // inside an MLP
-	logits     region
-	angleTable region
-	partials   region // of attention
-	states     region
-	mixture    mixtureScratch
-	angleRows  int // of the table
-	angleHalf  int
-}
-
-// grow makes a region at least that large. What it held is lost, and so are graphs.
-func (c *CUDA) grow(r *region, bytes int64, what string) address {
-	if bytes <= r.bytes || c.failed != nil {
-		return r.at
-	}
-	if err := first(c.driver.synchronize(), c.forgetGraphs(), c.give(r.at)); err != nil {
-		c.fail(err)
-		return 0
-	}
-	at, err := c.take(bytes, what)
-	if err != nil {
-		c.fail(err)
-		return 0
-	}
-	*r = region{at, bytes, what}
-	return at
-}
-
 // packedBytes is what rows take as 16-bit numbers, in tiles of 8. Kernels copy as many
 // rows as their tiles have, so there is room behind the last.
 func packedBytes(rows, cols int) int64 {

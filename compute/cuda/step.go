@@ -27,35 +27,11 @@ const (
 	stepFields
 )
 
-// stepData is what a step consists of, in one piece of pinned memory that is
-// copied to the device in one go.
-type stepData struct {
-	hosts    [2][]byte // in turns, while steps are computed that the caller does not wait for
-	turn     int
-	ints     []int32 // of a host memory, as far as it is filled
-	device   address
-	capacity int
-
-	rows, outputs int
-	few, many     int // items of attention
-	combines      int
-	single        bool // every sequence has one row
-	fed           bool // some tokens were chosen by the step before
-	ropes         []compute.Rope
-	base          int // integers without the items of attention
-	seqs          []seqPlace
-	items         [2][][8]int32 // few, many
-	unions        [][4]int32
-}
-
-// A seqPlace is a sequence of a step, and where its block table begins.
-type seqPlace struct{ row, rows, past, table int }
-
 func (s *stepData) close(d driver) error {
 	var errs []error
 	for i, host := range s.hosts {
 		if host != nil {
-			errs = append(errs, d.releasePinned(host))
+			errs = append(errs, d.ReleasePinned(host))
 		}
 		s.hosts[i] = nil
 	}
@@ -73,12 +49,12 @@ func (c *CUDA) reserveStep(ints int) error {
 		return nil
 	}
 	bytes := max(stepBytesLeast, 2*4*ints)
-	if err := first(c.driver.synchronize(), c.forgetGraphs(), s.close(c.driver), c.give(s.device)); err != nil {
+	if err := first(c.driver.Synchronize(), c.forgetGraphs(), s.close(c.driver), c.give(s.device)); err != nil {
 		return err
 	}
 	s.capacity = 0
 	for i := range s.hosts {
-		host, err := c.driver.allocatePinned(bytes)
+		host, err := c.driver.AllocatePinned(bytes)
 		if err != nil {
 			return fmt.Errorf("no %d KiB of pinned memory for a step: %w", bytes>>10, err)
 		}
@@ -90,20 +66,6 @@ func (c *CUDA) reserveStep(ints int) error {
 	}
 	s.device, s.capacity = at, bytes/4
 	return nil
-}
-
-// Begin makes step the current one. What was begun before is computed first.
-func (c *CUDA) Begin(step *compute.Step, ropes []compute.Rope) {
-	c.must(c.flush())
-	if len(c.choice.air) == 0 {
-		c.must(c.driver.synchronize()) // the memory of the step before is free
-	}
-	c.must(c.reserveStep(stepInts(step, ropes)))
-	c.step.turn = 1 - c.step.turn
-	c.step.ints = view[int32](c.step.hosts[c.step.turn])[:0]
-	c.step.fill(step, ropes)
-	c.packed = packedRows{}
-	c.queue = append(c.queue[:0], command{op: opAngles})
 }
 
 // stepInts bounds how many integers a step takes.

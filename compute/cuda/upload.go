@@ -5,16 +5,9 @@ import (
 	"unsafe"
 
 	"parley/compute"
+	"parley/compute/libcuda"
 	"parley/model/weights"
 )
-
-// A weight is a matrix in the layout of its type, or a vector of float32.
-type weight struct {
-	kind       weights.DType
-	rows, cols int
-	at         address
-	name       string
-}
 
 // Dims returns the number of rows and columns.
 func (w *weight) Dims() (rows, cols int) { return w.rows, w.cols }
@@ -45,21 +38,13 @@ const stagingBytes = 64 << 20
 // stagedRows is of what rows come to the device in multiples of: whole records of every type.
 const stagedRows = 64
 
-// staging is pinned memory on the way to the device, in two halves: one is
-// filled while the other is copied.
-type staging struct {
-	host   []byte
-	device address // stored rows before they are brought into their layout
-	half   int
-}
-
 func (s *staging) close(d driver) error {
 	if s.host == nil {
 		return nil
 	}
 	host := s.host
 	s.host = nil
-	return d.releasePinned(host)
+	return d.ReleasePinned(host)
 }
 
 // Upload brings a tensor into device memory.
@@ -117,7 +102,7 @@ func checkTensor(t weights.Tensor) error {
 
 // arrangeArgs are the arguments of the arrange kernels.
 type arrangeArgs struct {
-	stored, records address
+	stored, records libcuda.Address
 	rows, cols      int32
 }
 
@@ -127,14 +112,14 @@ func (c *CUDA) openStaging(row int) error {
 	if len(c.staging.host) >= need {
 		return nil
 	}
-	if err := c.driver.synchronize(); err != nil {
+	if err := c.driver.Synchronize(); err != nil {
 		return fmt.Errorf("cuda: %w", err)
 	}
 	if err := first(c.staging.close(c.driver), c.give(c.staging.device)); err != nil {
 		return fmt.Errorf("cuda: %w", err)
 	}
 	var err error
-	if c.staging.host, err = c.driver.allocatePinned(need); err != nil {
+	if c.staging.host, err = c.driver.AllocatePinned(need); err != nil {
 		return fmt.Errorf("cuda: no %d MiB of pinned memory to copy weights with: %w", need>>20, err)
 	}
 	c.staging.device, err = c.take(int64(need), "copying weights")
@@ -158,12 +143,12 @@ func (c *CUDA) transfer(w *weight, data []byte) error {
 		n := min(rows, w.rows-at)
 		part := s.host[s.half*half:][:n*row]
 		copy(part, data[at*row:])
-		if err := c.place(w, at, n, part, s.device+address(s.half*half)); err != nil {
+		if err := c.place(w, at, n, part, s.device+libcuda.Address(s.half*half)); err != nil {
 			return fmt.Errorf("cuda: copying tensor %s: %w", w.name, err)
 		}
 		// The half that comes next was copied before this part was begun.
 		if s.half = 1 - s.half; s.half == 0 {
-			if err := c.driver.synchronize(); err != nil {
+			if err := c.driver.Synchronize(); err != nil {
 				return fmt.Errorf("cuda: copying tensor %s: %w", w.name, err)
 			}
 		}
@@ -172,18 +157,18 @@ func (c *CUDA) transfer(w *weight, data []byte) error {
 }
 
 // place copies n rows from the row at on to their place in a matrix.
-func (c *CUDA) place(w *weight, at, n int, part []byte, raw address) error {
+func (c *CUDA) place(w *weight, at, n int, part []byte, raw libcuda.Address) error {
 	if w.kind == weights.F32 {
-		return c.driver.upload(w.at+address(4*at*w.cols), part)
+		return c.driver.Upload(w.at+libcuda.Address(4*at*w.cols), part)
 	}
-	if err := c.driver.upload(raw, part); err != nil {
+	if err := c.driver.Upload(raw, part); err != nil {
 		return err
 	}
 	l, k := layouts[w.kind], c.arrange[w.kind]
 	records := roundUp(n, l.rows) / l.rows * w.records()
 	args := arrangeArgs{
 		stored:  raw,
-		records: w.at + address(at/l.rows*w.records()*l.bytes),
+		records: w.at + libcuda.Address(at/l.rows*w.records()*l.bytes),
 		rows:    int32(n),
 		cols:    int32(w.cols),
 	}

@@ -53,7 +53,7 @@ var layers = [][]string{
 	{"engine/automaton"},
 	{"model"},
 	{"compute/cpu", "compute/cuda"},
-	{"compute"},
+	{"compute", "compute/libcuda"},
 	{"model/store"},
 	{"model/weights", "model/hub"},
 	{"worker/workertest"},

@@ -12,6 +12,7 @@ import (
 	"parley/bench/llamacpp"
 	"parley/compute"
 	"parley/compute/cuda"
+	"parley/compute/libcuda"
 	"parley/model/weights"
 )
 
@@ -79,7 +80,7 @@ func (f *gpuFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if i := slices.IndexFunc(devices, func(d cuda.Device) bool { return d.Index == f.device }); i >= 0 {
+	if i := slices.IndexFunc(devices, func(d libcuda.Device) bool { return d.Index == f.device }); i >= 0 {
 		fmt.Fprintf(cmd.OutOrStdout(), "%s, %d multiprocessors, CUDA %d\n", devices[i].Name, devices[i].Multiprocessor,
 			devices[i].Driver)
 	}

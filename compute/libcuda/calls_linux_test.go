@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package cuda
+package libcuda
 
 import (
 	"testing"
@@ -19,7 +19,7 @@ func TestCallsDoNotAllocate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &gpu{library: &library{calls: map[string]uintptr{"labs": at, "cuCtxSetCurrent": at}}}
+	g := &GPU{library: &library{calls: map[string]uintptr{"labs": at, "cuCtxSetCurrent": at}}}
 	allocations := testing.AllocsPerRun(1000, func() {
 		if err := g.do("labs", 0, 1, 2, 3); err != nil {
 			t.Fatal(err)

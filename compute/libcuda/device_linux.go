@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package cuda
+package libcuda
 
 import (
 	"errors"
@@ -11,8 +11,8 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// A gpu is the driver of a device, by libcuda.
-type gpu struct {
+// A GPU is the driver of a device, by libcuda.
+type GPU struct {
 	*library
 	device  Device
 	handle  int32
@@ -20,7 +20,7 @@ type gpu struct {
 	stream  uintptr
 	marks   [2]uintptr
 	modules []uintptr
-	graphs  map[graph]uintptr // the templates of what is replayed
+	graphs  map[Graph]uintptr // the templates of what is replayed
 	args    [1024]byte
 	words   [8]uintptr // arguments of a call
 	params  [1]uintptr // of a launch: where its arguments are
@@ -43,13 +43,13 @@ type (
 	}
 )
 
-// openDriver takes device index of this machine.
-func openDriver(index int) (driver, error) {
+// Open takes device index of this machine.
+func Open(index int) (*GPU, error) {
 	l, err := openLibrary()
 	if err != nil {
 		return nil, err
 	}
-	g := &gpu{library: l, graphs: map[graph]uintptr{}}
+	g := &GPU{library: l, graphs: map[Graph]uintptr{}}
 	if g.device, err = l.describe(index); err != nil {
 		return nil, fmt.Errorf("cuda: no GPU %d: %w", index, err)
 	}
@@ -75,7 +75,7 @@ func openDriver(index int) (driver, error) {
 }
 
 // do calls a function with the device's context, which belongs to threads of the system.
-func (g *gpu) do(name string, args ...uintptr) error {
+func (g *GPU) do(name string, args ...uintptr) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := g.invoke("cuCtxSetCurrent", g.context); err != nil {
@@ -85,7 +85,7 @@ func (g *gpu) do(name string, args ...uintptr) error {
 }
 
 // invoke is call without garbage: arguments go through memory that stays.
-func (g *gpu) invoke(name string, args ...uintptr) error {
+func (g *GPU) invoke(name string, args ...uintptr) error {
 	n := copy(g.words[:], args)
 	status, _, _ := purego.SyscallN(g.calls[name], g.words[:n]...)
 	if status == 0 {
@@ -94,23 +94,28 @@ func (g *gpu) invoke(name string, args ...uintptr) error {
 	return g.failure(name, int(int32(status)))
 }
 
-func (g *gpu) describe() Device { return g.device }
+// Describe says what the device is.
+func (g *GPU) Describe() Device { return g.device }
 
-func (g *gpu) free() (int64, error) {
+// Free returns the bytes of device memory that are not in use.
+func (g *GPU) Free() (int64, error) {
 	var free, total uint64
 	err := g.do("cuMemGetInfo_v2", word(&free), word(&total))
 	return int64(free), err
 }
 
-func (g *gpu) allocate(bytes int64) (address, error) {
+// Allocate takes device memory. What it holds is not defined.
+func (g *GPU) Allocate(bytes int64) (Address, error) {
 	var at uint64
 	err := g.do("cuMemAlloc_v2", word(&at), uintptr(bytes))
-	return address(at), err
+	return Address(at), err
 }
 
-func (g *gpu) release(at address) error { return g.do("cuMemFree_v2", uintptr(at)) }
+// Release gives device memory back.
+func (g *GPU) Release(at Address) error { return g.do("cuMemFree_v2", uintptr(at)) }
 
-func (g *gpu) allocatePinned(bytes int) ([]byte, error) {
+// AllocatePinned takes host memory that the device copies from and to by itself.
+func (g *GPU) AllocatePinned(bytes int) ([]byte, error) {
 	var at unsafe.Pointer
 	if err := g.do("cuMemAllocHost_v2", word(&at), uintptr(bytes)); err != nil {
 		return nil, err
@@ -118,60 +123,68 @@ func (g *gpu) allocatePinned(bytes int) ([]byte, error) {
 	return unsafe.Slice((*byte)(at), bytes), nil
 }
 
-func (g *gpu) releasePinned(memory []byte) error { return g.do("cuMemFreeHost", word(&memory[0])) }
+// ReleasePinned gives such memory back.
+func (g *GPU) ReleasePinned(memory []byte) error { return g.do("cuMemFreeHost", word(&memory[0])) }
 
-func (g *gpu) pin(memory []byte) error {
+// Pin makes memory of the process such memory, until Unpin.
+func (g *GPU) Pin(memory []byte) error {
 	return g.do("cuMemHostRegister_v2", word(&memory[0]), uintptr(len(memory)), 0)
 }
 
-func (g *gpu) unpin(memory []byte) error { return g.do("cuMemHostUnregister", word(&memory[0])) }
+// Unpin makes it ordinary memory again.
+func (g *GPU) Unpin(memory []byte) error { return g.do("cuMemHostUnregister", word(&memory[0])) }
 
-func (g *gpu) upload(to address, from []byte) error {
+// Upload copies to the device; it returns at once if the host memory is pinned.
+func (g *GPU) Upload(to Address, from []byte) error {
 	return g.do("cuMemcpyHtoDAsync_v2", uintptr(to), word(&from[0]), uintptr(len(from)), g.stream)
 }
 
-func (g *gpu) download(to []byte, from address) error {
+// Download copies from the device; it returns at once if the host memory is pinned.
+func (g *GPU) Download(to []byte, from Address) error {
 	return g.do("cuMemcpyDtoHAsync_v2", word(&to[0]), uintptr(from), uintptr(len(to)), g.stream)
 }
 
-func (g *gpu) copyWithin(to, from address, bytes int64) error {
+// CopyWithin copies device memory.
+func (g *GPU) CopyWithin(to, from Address, bytes int64) error {
 	return g.do("cuMemcpyDtoDAsync_v2", uintptr(to), uintptr(from), uintptr(bytes), g.stream)
 }
 
-func (g *gpu) load(source string, kernels []kernelShape) ([]function, error) {
+// Load compiles PTX and looks its kernels up.
+func (g *GPU) Load(source string, kernels []Kernel) ([]Function, error) {
 	text := append([]byte(source), 0)
 	var module uintptr
 	if err := g.do("cuModuleLoadDataEx", word(&module), word(&text[0]), 0, 0, 0); err != nil {
 		return nil, err
 	}
 	g.modules = append(g.modules, module)
-	var all []function
+	var all []Function
 	for _, k := range kernels {
-		name := append([]byte(k.name), 0)
+		name := append([]byte(k.Name), 0)
 		var f uintptr
 		if err := g.do("cuModuleGetFunction", word(&f), module, word(&name[0])); err != nil {
-			return nil, fmt.Errorf("kernel %s: %w", k.name, err)
+			return nil, fmt.Errorf("kernel %s: %w", k.Name, err)
 		}
-		if k.shared > 32<<10 { // the limit is 48 KiB, static memory included
-			if err := g.do("cuFuncSetAttribute", f, attributeSharedLimit, uintptr(k.shared)); err != nil {
-				return nil, fmt.Errorf("kernel %s with %d bytes of shared memory: %w", k.name, k.shared, err)
+		if k.Shared > 32<<10 { // the limit is 48 KiB, static memory included
+			if err := g.do("cuFuncSetAttribute", f, attributeSharedLimit, uintptr(k.Shared)); err != nil {
+				return nil, fmt.Errorf("kernel %s with %d bytes of shared memory: %w", k.Name, k.Shared, err)
 			}
 		}
-		all = append(all, function(f))
+		all = append(all, Function(f))
 	}
 	return all, nil
 }
 
-func (g *gpu) launch(f function, grid [2]int, k *kernelShape, args unsafe.Pointer, size int) error {
+// Launch starts a kernel, whose only parameter is the structure of the given size at args.
+func (g *GPU) Launch(f Function, grid [2]int, k *Kernel, args unsafe.Pointer, size int) error {
 	copy(g.args[:], unsafe.Slice((*byte)(args), size))
 	g.params[0] = uintptr(unsafe.Pointer(&g.args))
 	g.config = launchConfig{
 		grid:    [3]uint32{uint32(grid[0]), uint32(grid[1]), 1},
-		threads: [3]uint32{uint32(k.threads), 1, 1},
-		shared:  uint32(k.shared),
+		threads: [3]uint32{uint32(k.Threads), 1, 1},
+		shared:  uint32(k.Shared),
 		stream:  g.stream,
 	}
-	if k.early {
+	if k.Early {
 		g.early = launchAttribute{id: launchEarly}
 		g.early.value[0] = 1
 		g.config.attributes, g.config.count = uintptr(unsafe.Pointer(&g.early)), 1
@@ -180,11 +193,13 @@ func (g *gpu) launch(f function, grid [2]int, k *kernelShape, args unsafe.Pointe
 		0)
 }
 
-func (g *gpu) beginCapture() error {
+// BeginCapture has launches recorded and not run.
+func (g *GPU) BeginCapture() error {
 	return g.do("cuStreamBeginCapture_v2", g.stream, captureRelaxed)
 }
 
-func (g *gpu) endCapture() (graph, error) {
+// EndCapture returns the graph of what was recorded.
+func (g *GPU) EndCapture() (Graph, error) {
 	var template, exec uintptr
 	if err := g.do("cuStreamEndCapture", g.stream, word(&template)); err != nil {
 		return 0, err
@@ -192,24 +207,31 @@ func (g *gpu) endCapture() (graph, error) {
 	if err := g.do("cuGraphInstantiateWithFlags", word(&exec), template, 0); err != nil {
 		return 0, errors.Join(err, g.do("cuGraphDestroy", template))
 	}
-	g.graphs[graph(exec)] = template
-	return graph(exec), nil
+	g.graphs[Graph(exec)] = template
+	return Graph(exec), nil
 }
 
-func (g *gpu) replay(of graph) error { return g.do("cuGraphLaunch", uintptr(of), g.stream) }
+// Replay runs a graph.
+func (g *GPU) Replay(of Graph) error { return g.do("cuGraphLaunch", uintptr(of), g.stream) }
 
-func (g *gpu) forget(of graph) error {
+// Forget releases a graph.
+func (g *GPU) Forget(of Graph) error {
 	template := g.graphs[of]
 	delete(g.graphs, of)
 	return errors.Join(g.do("cuGraphExecDestroy", uintptr(of)), g.do("cuGraphDestroy", template))
 }
 
-func (g *gpu) mark(number int) error  { return g.do("cuEventRecord", g.marks[number], g.stream) }
-func (g *gpu) await(number int) error { return g.do("cuEventSynchronize", g.marks[number]) }
+// Mark notes the present place in the order of what was asked for under a number.
+func (g *GPU) Mark(number int) error { return g.do("cuEventRecord", g.marks[number], g.stream) }
 
-func (g *gpu) synchronize() error { return g.do("cuStreamSynchronize", g.stream) }
+// Await waits until everything before a mark is done.
+func (g *GPU) Await(number int) error { return g.do("cuEventSynchronize", g.marks[number]) }
 
-func (g *gpu) close() error {
+// Synchronize waits until everything is done and reports what went wrong meanwhile.
+func (g *GPU) Synchronize() error { return g.do("cuStreamSynchronize", g.stream) }
+
+// Close releases the device. Memory that was taken must be given back before.
+func (g *GPU) Close() error {
 	var errs []error
 	for _, m := range g.modules {
 		errs = append(errs, g.do("cuModuleUnload", m))
