@@ -91,10 +91,3 @@ func (c Config) withDefaults() Config {
 	c.Shed = c.Shed.withDefaults()
 	return c
 }
-
-func setDefault[T comparable](field *T, fallback T) {
-	var zero T
-	if *field == zero {
-		*field = fallback
-	}
-}

@@ -16,8 +16,7 @@
 // served least; of a tenant the entry whose first token is due first by its objective,
 // and where all were promised the same the one that came first. Service is counted when
 // an entry is dispatched. A tier or tenant that comes after an absence starts
-// level with those present: absence earns nothing, and what was taken before it
-// is remembered.
+// level with those present; see [parley/internal/fairshare].
 //
 // Of two tenants of a tier that both wait all the time, neither is ever ahead of
 // the other by more than the largest entry of each, and the same holds for

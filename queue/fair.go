@@ -1,48 +1,43 @@
 package queue
 
+import "parley/internal/fairshare"
+
 // tenantsKept bounds how many tenants without work a tier remembers.
 const tenantsKept = 4096
 
 // A tier holds the tenants of a class.
 type tier struct {
 	Tier
-	served  float64 // work ever dispatched, divided by the weight
-	floor   float64 // the virtual time at which its last tenant was served
-	tenants map[string]*tenant
+	fairshare.Account         // of the work ever dispatched
+	floor             float64 // the account of the tenant that was served last, before that
+	tenants           *fairshare.Group[tenant, *tenant]
 	// present are the tenants that wait, by whose turn it is; longest are the
 	// same by how many of their entries wait, most first.
 	present, longest heap[*tenant]
-	// first and last are the tenants without work, in the order they became so.
-	first, last *tenant
-	idle        int
-	waiting     int
-	work        int
+	waiting          int
+	work             int
 }
 
-// A tenant is an account within a tier, and its entries in the order they came.
+// A tenant is an account within a tier, and its entries in the order they came. It is
+// present once for each entry that waits or was dispatched and has not ended.
 type tenant struct {
-	name       string
-	served     float64 // work dispatched, lifted after an absence
+	fairshare.Party
 	head, tail *Entry
 	waiting    int
-	running    int
 	work       int // of the entries that wait
 	left       int // work that ever left from the head
 	output     mean
 	cached     mean
 	turn, long int // places in the heaps
-	// before and after are its neighbours among the tenants without work.
-	before, after *tenant
-	resting       bool
 }
 
 func newTier(cfg Tier) tier {
 	return tier{
 		Tier:    cfg,
-		tenants: map[string]*tenant{},
+		tenants: fairshare.NewGroup[tenant](tenantsKept),
 		present: heap[*tenant]{less: func(a, b *tenant) bool {
-			if a.served != b.served {
-				return a.served < b.served
+			if by := fairshare.Compare(&a.Account, &b.Account); by != 0 {
+				return by < 0
 			}
 			return a.head.order < b.head.order
 		}, place: func(t *tenant) *int { return &t.turn }},
@@ -55,85 +50,65 @@ func newTier(cfg Tier) tier {
 	}
 }
 
-// tenant returns the account of a name, and takes it from those without work.
-func (t *tier) tenant(name string) *tenant {
-	x := t.tenants[name]
-	if x == nil {
-		x = t.recycle()
-		x.name, x.served, x.turn, x.long = name, t.floor, absent, absent
-		t.tenants[name] = x
-	}
-	if x.resting {
-		t.unrest(x)
-	}
-	return x
+// neighbours are where an entry stands among those of its tenant.
+type neighbours struct {
+	previous, next *Entry
+	// ahead is the work of the same tenant that came before, less what left from the
+	// tenant's head.
+	ahead int
 }
 
-// recycle returns memory for an account: that of the tenant that has been
-// without work for longest, if too many are remembered.
-func (t *tier) recycle() *tenant {
-	if t.idle < tenantsKept {
-		return new(tenant)
+// insert puts an entry behind those of the tenant whose first token is due before its
+// own.
+func (x *tenant) insert(e *Entry) {
+	at := neighbours{previous: x.tail, ahead: x.left + x.work}
+	for at.previous != nil && e.due.Before(at.previous.due) {
+		at.next = at.previous
+		behind := &at.next.link
+		at.previous, at.ahead = behind.previous, behind.ahead
+		behind.ahead += e.work
 	}
-	x := t.first
-	t.unrest(x)
-	delete(t.tenants, x.name)
-	*x = tenant{}
-	return x
+	at.join(x, e, e)
+	l := &e.link
+	*l = at
 }
 
-// idle puts a tenant that has no work to those without.
-func (x *tenant) idle(t *tier) {
-	if x.waiting > 0 || x.running > 0 || x.resting {
-		return
-	}
-	x.resting, x.before = true, t.last
-	if t.last != nil {
-		t.last.after = x
+// remove takes an entry out, from wherever it stands.
+func (x *tenant) remove(e *Entry) {
+	l := &e.link
+	if e == x.head {
+		x.left += e.work
 	} else {
-		t.first = x
+		for behind := l.next; behind != nil; {
+			b := &behind.link
+			b.ahead -= e.work
+			behind = b.next
+		}
 	}
-	t.last = x
-	t.idle++
+	l.join(x, l.next, l.previous)
+	l.previous, l.next = nil, nil
 }
 
-func (t *tier) unrest(x *tenant) {
-	if x.before != nil {
-		x.before.after = x.after
+// join makes after follow what is before the place, and before precede what is behind it.
+func (l *neighbours) join(x *tenant, after, before *Entry) {
+	if l.previous != nil {
+		p := &l.previous.link
+		p.next = after
 	} else {
-		t.first = x.after
+		x.head = after
 	}
-	if x.after != nil {
-		x.after.before = x.before
+	if l.next != nil {
+		n := &l.next.link
+		n.previous = before
 	} else {
-		t.last = x.before
+		x.tail = before
 	}
-	x.before, x.after, x.resting = nil, nil, false
-	t.idle--
 }
 
-// put lets an entry wait behind those of its tenant whose first token is due before
-// its own.
+// put lets an entry wait.
 func (t *tier) put(e *Entry) {
 	x := e.tenant
-	e.ahead = x.left + x.work
-	e.previous, e.next = x.tail, nil
-	for e.previous != nil && e.due.Before(e.previous.due) {
-		e.next = e.previous
-		e.previous = e.previous.previous
-		e.ahead = e.next.ahead
-		e.next.ahead += e.work
-	}
-	if e.previous != nil {
-		e.previous.next = e
-	} else {
-		x.head = e
-	}
-	if e.next != nil {
-		e.next.previous = e
-	} else {
-		x.tail = e
-	}
+	x.insert(e)
 	x.waiting++
 	x.work += e.work
 	t.waiting++
@@ -143,32 +118,15 @@ func (t *tier) put(e *Entry) {
 		t.present.fix(x) // its head may be another
 		return
 	}
-	x.served = max(x.served, t.floor)
+	x.Lift(t.floor)
 	t.present.push(x)
 	t.longest.push(x)
 }
 
-// take removes an entry from its tenant's, from wherever it stands.
+// take removes an entry from its tenant's.
 func (t *tier) take(e *Entry) {
 	x := e.tenant
-	if e == x.head {
-		x.left += e.work
-	} else {
-		for behind := e.next; behind != nil; behind = behind.next {
-			behind.ahead -= e.work
-		}
-	}
-	if e.previous != nil {
-		e.previous.next = e.next
-	} else {
-		x.head = e.next
-	}
-	if e.next != nil {
-		e.next.previous = e.previous
-	} else {
-		x.tail = e.previous
-	}
-	e.previous, e.next = nil, nil
+	x.remove(e)
 	x.waiting--
 	x.work -= e.work
 	t.waiting--
@@ -184,7 +142,7 @@ func (t *tier) take(e *Entry) {
 
 // serve counts work as done for a tenant.
 func (t *tier) serve(x *tenant, work float64) {
-	x.served += work
+	x.Charge(work, 1)
 	if x.waiting > 0 {
 		t.present.fix(x)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"parley"
+	"parley/internal/fairshare"
 )
 
 // TestRandomLife lets random entries come, go and leave, and checks after every
@@ -266,22 +267,13 @@ func checkShares(t *testing.T, q *Queue, served *[parley.Classes][4]float64) {
 		if class == int(parley.Free) {
 			continue // of its twentieth part too little was dispatched to tell
 		}
-		if j := jain(served[class][:]); j < 0.99 {
+		if j := fairshare.Jain(served[class][:]...); j < 0.99 {
 			t.Errorf("tier %d: Jain's index is %.4f over %.0f", class, j, served[class])
 		}
 	}
-	if j := jain(tiers); j < 0.99 {
+	if j := fairshare.Jain(tiers...); j < 0.99 {
 		t.Errorf("between tiers: Jain's index is %.4f over %.0f", j, tiers)
 	}
-}
-
-func jain(x []float64) float64 {
-	var sum, squares float64
-	for _, v := range x {
-		sum += v
-		squares += v * v
-	}
-	return sum * sum / (float64(len(x)) * squares)
 }
 
 // TestEstimatesEvenOut: a tenant whose answers are ten times as long as expected
@@ -308,7 +300,7 @@ func TestEstimatesEvenOut(t *testing.T) {
 		}
 		q.Push(&Entry{Tenant: e.Tenant, Prompt: 10}, now)
 	}
-	if j := jain(done[:]); j < 0.99 {
+	if j := fairshare.Jain(done[:]...); j < 0.99 {
 		t.Errorf("Jain's index is %.4f over %.0f", j, done)
 	}
 }
@@ -491,7 +483,7 @@ func TestTenantsAreForgotten(t *testing.T) {
 		q.Started(e, now)
 		q.Finish(e, 10, 10, now)
 	}
-	if n := len(q.tiers[0].tenants); n > tenantsKept+1 {
+	if n := q.tiers[0].tenants.Len(); n > tenantsKept+1 {
 		t.Errorf("%d tenants are remembered", n)
 	}
 	checkQueue(t, q)

@@ -28,7 +28,7 @@ func (q *Queue) Outlook(e *Entry, now time.Time) Outlook {
 		return Outlook{}
 	}
 	q.observe(now)
-	before := q.before(e, e.ahead-e.tenant.left)
+	before := q.before(e, e.link.ahead-e.tenant.left)
 	return Outlook{Position: 1 + int(math.Round(before.entries)), Wait: q.pace.time(before.work + q.typical())}
 }
 
@@ -74,24 +74,24 @@ func (a *amount) add(work, share float64, entries int) {
 func (q *Queue) before(e *Entry, own int) (sum amount) {
 	t := &q.tiers[e.Class]
 	x := e.tenant
-	level := x.served + float64(own)
+	level := x.Served() + float64(own)
 	if x.waiting == 0 {
-		level = max(x.served, t.floor)
+		level = max(x.Served(), t.floor)
 	}
 	for _, other := range t.present.items {
 		if other == x {
 			sum.add(float64(own), fraction(float64(own), x.work), x.waiting)
 			continue
 		}
-		sum.reach(other.served, level, other.head.order < e.order, other.work, other.waiting)
+		sum.reach(other.Served(), level, other.head.order < e.order, other.work, other.waiting)
 	}
-	level = t.served + sum.work/t.Weight
+	level = t.Served() + sum.work/t.Weight
 	if t.waiting == 0 {
-		level = max(t.served, q.floor)
+		level = max(t.Served(), q.floor)
 	}
 	for class := range q.tiers {
 		if other := &q.tiers[class]; parley.Class(class) != e.Class {
-			sum.reach(other.served*other.Weight, level*other.Weight, parley.Class(class) > e.Class, other.work,
+			sum.reach(other.Served()*other.Weight, level*other.Weight, parley.Class(class) > e.Class, other.work,
 				other.waiting)
 		}
 	}
@@ -160,4 +160,19 @@ func (q *Queue) Load(now time.Time) Load {
 		l.Shedding[class] = q.shed.share(parley.Class(class))
 	}
 	return l
+}
+
+// expect returns how many prompt tokens an entry is expected to have computed,
+// and its whole work.
+func (q *Queue) expect(e *Entry) (prompt, work int) {
+	cached := float64(e.Cached)
+	if !e.CachedKnown {
+		cached = max(cached, e.tenant.cached.blend(0)*float64(e.Prompt))
+	}
+	prompt = max(1, e.Prompt-int(cached))
+	output := e.tenant.output.blend(q.output.value)
+	if e.MaxOutput > 0 {
+		output = min(output, float64(e.MaxOutput))
+	}
+	return prompt, prompt + max(1, int(output))*max(1, e.Choices)
 }

@@ -40,21 +40,6 @@ func (m *mean) blend(general float64) float64 {
 	return (n*m.value + believing*general) / (n + believing)
 }
 
-// expect returns how many prompt tokens an entry is expected to have computed,
-// and its whole work.
-func (q *Queue) expect(e *Entry) (prompt, work int) {
-	cached := float64(e.Cached)
-	if !e.CachedKnown {
-		cached = max(cached, e.tenant.cached.blend(0)*float64(e.Prompt))
-	}
-	prompt = max(1, e.Prompt-int(cached))
-	output := e.tenant.output.blend(q.output.value)
-	if e.MaxOutput > 0 {
-		output = min(output, float64(e.MaxOutput))
-	}
-	return prompt, prompt + max(1, int(output))*max(1, e.Choices)
-}
-
 // A pace is how much work the workers get done in a second when they have
 // enough of it. While nothing waits they may be idle, so what they do then is
 // the least that they can, and only raises it.

@@ -3,143 +3,8 @@ package queue
 import (
 	"time"
 
-	"parley"
+	"parley/internal/fairshare"
 )
-
-// An Entry is one request that wants a turn. The caller owns the memory, fills
-// in the exported fields, and leaves them alone until the entry has ended.
-type Entry struct {
-	// Class is the entry's tier, Tenant who it is for. Any text is a tenant.
-	Class  parley.Class
-	Tenant string
-	// Prompt counts its tokens, Cached those of them that are known to be
-	// computed already, Choices the continuations wanted; 0 means one. CachedKnown
-	// says that no more are: otherwise the tenant's mean may be taken.
-	Prompt, Cached, Choices int
-	CachedKnown             bool
-	// MaxOutput bounds each continuation; 0 means that nothing does.
-	MaxOutput int
-	// Deadline is when a turn is worth nothing any more; zero leaves it to the tier.
-	Deadline time.Time
-	// Objective is what was promised of it. Its TTFT decides which entry of a tenant
-	// goes first and how early a share of what comes is shed, its TPOT how many may be
-	// written at once; a zero time leaves that to the config.
-	Objective parley.SLO
-	// Arrived is when it came, if it was in another queue before; zero is now.
-	Arrived time.Time
-	// Owner is for the caller, who gets entries back from the queue.
-	Owner any
-
-	state    State
-	order    uint64 // of arrival
-	arrived  time.Time
-	deadline time.Time
-	due      time.Time // its first token, as promised
-	prompt   int       // tokens expected to be computed
-	work     int
-	ahead    int // work of the same tenant that came before, less what left from the tenant's head
-	tenant   *tenant
-	previous *Entry
-	next     *Entry
-	expires  int // place in the heap of deadlines
-	turn     time.Time
-	wrote    time.Time
-}
-
-// A State is where an entry is. Every entry that was pushed ends in exactly one
-// of Refused, Displaced, Expired, Cancelled and Finished.
-type State uint8
-
-// The states of an entry.
-const (
-	// Fresh entries were never pushed.
-	Fresh State = iota
-	Waiting
-	// Held entries are with a worker that has not begun them, Running ones begun.
-	Held
-	Running
-	Refused
-	Displaced
-	Expired
-	Cancelled
-	Finished
-)
-
-// String returns the state's name.
-func (s State) String() string {
-	return [...]string{"fresh", "waiting", "held", "running", "refused", "displaced", "expired", "cancelled",
-		"finished"}[s]
-}
-
-// State returns where the entry is.
-func (e *Entry) State() State { return e.state }
-
-// Work returns what the entry is expected to cost, in tokens.
-func (e *Entry) Work() int { return e.work }
-
-// Until returns when the waiting ends at the latest.
-func (e *Entry) Until() time.Time { return e.deadline }
-
-// Waited returns how long the entry has been waiting at now.
-func (e *Entry) Waited(now time.Time) time.Duration { return now.Sub(e.arrived) }
-
-// A Reason says why an entry was turned away.
-type Reason string
-
-// The reasons for which entries are turned away.
-const (
-	// Late: it would not have got its turn before its deadline.
-	Late Reason = "late"
-	// Full: no entry may be displaced for it.
-	Full Reason = "full"
-	// Overload: a share of what comes is turned away, or more waited when the
-	// overload was seen than can be served soon.
-	Overload Reason = "overload"
-	// ForOther: it was displaced.
-	ForOther Reason = "displaced"
-	// TooLong: its deadline passed while it waited.
-	TooLong Reason = "expired"
-)
-
-// A Verdict is what becomes of an entry that comes.
-type Verdict struct {
-	// Refused is why it was turned away, empty if it waits now.
-	Refused Reason
-	// Wait is how long it is expected to wait, or would have been.
-	Wait time.Duration
-	// Retry is when it is worth asking again, if it was refused.
-	Retry time.Duration
-	// Displaced is the entry that had to go in its place, if one had to.
-	Displaced *Entry
-}
-
-// Totals count how entries ended, by tier.
-type Totals struct {
-	Pushed, Refused, Displaced, Expired, Cancelled, Dispatched, Finished uint64
-}
-
-// A Queue holds the entries for one model and pool of workers. It is not safe for concurrent use:
-// the caller must lock it.
-type Queue struct {
-	cfg       Config
-	tiers     [parley.Classes]tier
-	floor     float64 // the virtual time at which the last tier was served
-	deadlines heap[*Entry]
-	waiting   int
-	work      int
-	arrivals  uint64
-	output    mean                // tokens of a continuation, of all tenants
-	running   int                 // begun, not ended
-	begun     [parley.Classes]int // the same by tier
-	known     int                 // workers, when there last were any
-	intake    intake
-	pace      pace
-	rhythm    rhythm
-	gaps      gaps // promised to what is being written
-	shed      shedder
-	away      away
-	totals    [parley.Classes]Totals
-}
 
 // New makes an empty queue, or says what is wrong with the config.
 func New(cfg Config) (*Queue, error) {
@@ -161,6 +26,35 @@ func New(cfg Config) (*Queue, error) {
 	return q, nil
 }
 
+// Workers says how many workers there are that can begin something; it is one
+// until this is called. What they can do together changes with their number at
+// once, and is measured from there. Without any, nothing goes.
+func (q *Queue) Workers(n int) {
+	if n == q.intake.workers {
+		return
+	}
+	if n > 0 && q.known > 0 {
+		factor := float64(n) / float64(q.known)
+		q.intake.limit, q.intake.rate = max(q.intake.limit*factor, float64(limitMin*n)), q.intake.rate*factor
+		q.rhythm.limit, q.pace.perSecond = q.rhythm.limit*factor, q.pace.perSecond*factor
+	}
+	if n > 0 {
+		q.known = n
+	}
+	q.intake.workers, q.rhythm.workers = n, n
+}
+
+// Len returns how many entries wait.
+func (q *Queue) Len() int { return q.waiting }
+
+// observe lets time pass: it learns how fast work is done, and whether that is
+// fast enough.
+func (q *Queue) observe(now time.Time) {
+	q.pace.observe(now, q.waiting > 0)
+	q.away.decay(now, q.pace.perSecond)
+	q.shed.observe(now, q.standing(), q.waiting, q.pace.perSecond)
+}
+
 // Push lets an entry come. It waits unless the verdict says that it is refused.
 func (q *Queue) Push(e *Entry, now time.Time) Verdict {
 	q.observe(now)
@@ -180,7 +74,7 @@ func (q *Queue) Push(e *Entry, now time.Time) Verdict {
 		e.due = e.arrived.Add(ttft)
 		q.shed.promise(ttft, now)
 	}
-	e.tenant = t.tenant(e.Tenant)
+	e.tenant, _ = t.tenants.Join(e.Tenant)
 	e.prompt, e.work = q.expect(e)
 	q.shed.comes(e.work)
 	if q.shed.drop(e.Class, e.tenant.waiting > 0) {
@@ -203,7 +97,7 @@ func (q *Queue) Push(e *Entry, now time.Time) Verdict {
 
 func (q *Queue) refuse(e *Entry, why Reason, wait time.Duration) Verdict {
 	e.state = Refused
-	e.tenant.idle(&q.tiers[e.Class])
+	q.tiers[e.Class].tenants.Leave(e.tenant)
 	q.totals[e.Class].Refused++
 	retry := q.Retry(e, wait)
 	q.away.add(e.work, q.pace.perSecond, q.cfg.RetryMax)
@@ -212,7 +106,7 @@ func (q *Queue) refuse(e *Entry, why Reason, wait time.Duration) Verdict {
 
 func (q *Queue) displace(e *Entry) {
 	q.take(e, Displaced)
-	e.tenant.idle(&q.tiers[e.Class])
+	q.tiers[e.Class].tenants.Leave(e.tenant)
 	q.totals[e.Class].Displaced++
 	q.away.add(e.work, q.pace.perSecond, q.cfg.RetryMax)
 }
@@ -230,7 +124,7 @@ func (q *Queue) Retry(e *Entry, wait time.Duration) time.Duration {
 func (q *Queue) put(e *Entry) {
 	t := &q.tiers[e.Class]
 	if t.waiting == 0 {
-		t.served = max(t.served, q.floor)
+		t.Lift(q.floor)
 	}
 	e.state = Waiting
 	t.put(e)
@@ -276,7 +170,7 @@ func (q *Queue) Expire(now time.Time) *Entry {
 	}
 	q.observe(now)
 	q.take(e, Expired)
-	e.tenant.idle(&q.tiers[e.Class])
+	q.tiers[e.Class].tenants.Leave(e.tenant)
 	q.totals[e.Class].Expired++
 	return e
 }
@@ -298,24 +192,6 @@ func (q *Queue) Trim(now time.Time) *Entry {
 		}
 	}
 	return nil
-}
-
-// Workers says how many workers there are that can begin something; it is one
-// until this is called. What they can do together changes with their number at
-// once, and is measured from there. Without any, nothing goes.
-func (q *Queue) Workers(n int) {
-	if n == q.intake.workers {
-		return
-	}
-	if n > 0 && q.known > 0 {
-		factor := float64(n) / float64(q.known)
-		q.intake.limit, q.intake.rate = max(q.intake.limit*factor, float64(limitMin*n)), q.intake.rate*factor
-		q.rhythm.limit, q.pace.perSecond = q.rhythm.limit*factor, q.pace.perSecond*factor
-	}
-	if n > 0 {
-		q.known = n
-	}
-	q.intake.workers, q.rhythm.workers = n, n
 }
 
 // Ready reports whether [Queue.Next] would return an entry.
@@ -340,12 +216,11 @@ func (q *Queue) Next(now time.Time) *Entry {
 	t := q.turn()
 	tenant := t.present.top()
 	e := tenant.head
-	q.floor, t.floor = max(q.floor, t.served), max(t.floor, tenant.served)
+	q.floor, t.floor = max(q.floor, t.Served()), max(t.floor, tenant.Served())
 	q.take(e, Held)
 	q.charge(e, e.work)
 	q.totals[e.Class].Dispatched++
 	e.turn = now
-	tenant.running++
 	q.intake.hold(e, now)
 	return e
 }
@@ -356,7 +231,8 @@ func (q *Queue) turn() (least *tier) {
 	for class := range q.tiers {
 		// Of equals the higher goes first.
 		t := &q.tiers[class]
-		if t.waiting > 0 && (least == nil || t.served <= least.served) && q.goes(t.present.top().head) {
+		if t.waiting > 0 && (least == nil || fairshare.Compare(&t.Account, &least.Account) <= 0) &&
+			q.goes(t.present.top().head) {
 			least = t
 		}
 	}
@@ -377,7 +253,7 @@ func (q *Queue) goes(e *Entry) bool {
 // tenant and tier.
 func (q *Queue) charge(e *Entry, work int) {
 	t := &q.tiers[e.Class]
-	t.served += float64(work) / t.Weight
+	t.Charge(float64(work), t.Weight)
 	t.serve(e.tenant, float64(work))
 }
 
@@ -423,7 +299,7 @@ func (q *Queue) Finish(e *Entry, computed, output int, now time.Time) {
 	if e.Prompt > 0 {
 		e.tenant.cached.learn(1 - float64(computed)/float64(e.Prompt))
 	}
-	e.tenant.idle(&q.tiers[e.Class])
+	q.tiers[e.Class].tenants.Leave(e.tenant)
 }
 
 // Cancel ends an entry that its client has left, or that has failed, wherever
@@ -443,7 +319,7 @@ func (q *Queue) Cancel(e *Entry, now time.Time) {
 	}
 	q.observe(now)
 	q.totals[e.Class].Cancelled++
-	e.tenant.idle(&q.tiers[e.Class])
+	q.tiers[e.Class].tenants.Leave(e.tenant)
 }
 
 // Withdraw ends an entry that waits and goes to another queue, or that no worker can
@@ -455,11 +331,8 @@ func (q *Queue) Withdraw(e *Entry, now time.Time) {
 	q.take(e, Cancelled)
 	q.observe(now)
 	q.totals[e.Class].Cancelled++
-	e.tenant.idle(&q.tiers[e.Class])
+	q.tiers[e.Class].tenants.Leave(e.tenant)
 }
-
-// Len returns how many entries wait.
-func (q *Queue) Len() int { return q.waiting }
 
 // leave takes a dispatched entry off the workers.
 func (q *Queue) leave(e *Entry, state State, now time.Time) {
@@ -471,14 +344,5 @@ func (q *Queue) leave(e *Entry, state State, now time.Time) {
 		q.gaps.remove(e.Objective.TPOT)
 	}
 	e.state = state
-	e.tenant.running--
 	q.observe(now)
-}
-
-// observe lets time pass: it learns how fast work is done, and whether that is
-// fast enough.
-func (q *Queue) observe(now time.Time) {
-	q.pace.observe(now, q.waiting > 0)
-	q.away.decay(now, q.pace.perSecond)
-	q.shed.observe(now, q.standing(), q.waiting, q.pace.perSecond)
 }

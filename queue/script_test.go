@@ -228,30 +228,33 @@ func checkQueue(t testing.TB, q *Queue) {
 	waiting, work := 0, 0
 	for class := range q.tiers {
 		x := &q.tiers[class]
-		inTier, tierWork, resting := 0, 0, 0
-		for name, tenant := range x.tenants {
+		inTier, tierWork, resting, present := 0, 0, 0, 0
+		for name, tenant := range x.tenants.All() {
 			n, w, ahead := 0, 0, tenant.left
-			for e := tenant.head; e != nil; e = e.next {
-				if e.state != Waiting || e.tenant != tenant || e.ahead != ahead || q.deadlines.items[e.expires] != e {
+			for e := tenant.head; e != nil; e = e.link.next {
+				if e.state != Waiting || e.tenant != tenant || e.link.ahead != ahead ||
+					q.deadlines.items[e.expires] != e {
 					t.Fatalf("an entry of %s is out of order: %+v, wanted %d ahead", name, e, ahead)
 				}
 				n, w, ahead = n+1, w+e.work, ahead+e.work
 			}
-			if n != tenant.waiting || w != tenant.work || tenant.running < 0 ||
-				(n > 0) != slices.Contains(x.present.items, tenant) || tenant.resting != (n+tenant.running == 0) {
+			if n != tenant.waiting || w != tenant.work || tenant.Present() < n ||
+				(n > 0) != slices.Contains(x.present.items, tenant) {
 				t.Fatalf("tenant %s has %d entries of %d work: %+v", name, n, w, tenant)
 			}
-			if tenant.resting {
+			if tenant.Present() == 0 {
 				resting++
 			}
-			inTier, tierWork = inTier+n, tierWork+w
+			inTier, tierWork, present = inTier+n, tierWork+w, present+tenant.Present()
 		}
-		if inTier != x.waiting || tierWork != x.work || resting != x.idle || x.present.len() != x.longest.len() {
+		if inTier != x.waiting || tierWork != x.work || resting != x.tenants.Absent() ||
+			x.present.len() != x.longest.len() {
 			t.Fatalf("tier %d has %d entries of %d work, says %d of %d", class, inTier, tierWork, x.waiting, x.work)
 		}
 		c := q.totals[class]
-		if live := c.Pushed - c.Refused - c.Displaced - c.Expired - c.Cancelled - c.Finished; live < uint64(inTier) {
-			t.Fatalf("tier %d lost entries: %+v, %d wait", class, c, inTier)
+		live := c.Pushed - c.Refused - c.Displaced - c.Expired - c.Cancelled - c.Finished
+		if live != uint64(present) || live < uint64(inTier) {
+			t.Fatalf("tier %d lost entries: %+v, %d wait, tenants are present %d times", class, c, inTier, present)
 		}
 		waiting, work = waiting+inTier, work+tierWork
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"parley"
+	"parley/internal/fairshare"
 )
 
 // A ledger remembers how much each class and each tenant has been served, in
@@ -13,23 +14,19 @@ import (
 // Service is shared between classes in proportion to their weights, and evenly
 // between the tenants of a class, whatever the number of their requests: a
 // tenant with fifty requests gets as much as one with a single request.
-// A tenant that returns after an absence starts level with the least served of those
-// present: absence earns no credit, and earlier service still counts.
+// A class or tenant that returns after an absence starts level with the least served of
+// those present; see [fairshare].
 type ledger struct {
 	weights [parley.Classes]float64
 	classes [parley.Classes]classAccount
 }
 
+// A classAccount is the account of a class, and those of its tenants.
 type classAccount struct {
-	account
-	tenants map[string]*account
-}
-
-// An account counts the service of a class or a tenant.
-type account struct {
-	served  float64 // tokens, for a class divided by its weight
+	fairshare.Account
 	present int     // requests waiting or running
 	total   float64 // tokens, ever
+	tenants *fairshare.Group[fairshare.Party, *fairshare.Party]
 }
 
 // tenantsKept bounds how many absent tenants a class remembers.
@@ -38,7 +35,7 @@ const tenantsKept = 4096
 func newLedger(weights [parley.Classes]float64) ledger {
 	l := ledger{weights: weights}
 	for c := range l.classes {
-		l.classes[c].tenants = map[string]*account{}
+		l.classes[c].tenants = fairshare.NewGroup[fairshare.Party](tenantsKept)
 	}
 	return l
 }
@@ -47,79 +44,41 @@ func newLedger(weights [parley.Classes]float64) ledger {
 func (l *ledger) join(class parley.Class, tenant string) {
 	c := &l.classes[class]
 	if c.present == 0 {
-		c.lift(l.leastClass())
+		if least, others := l.leastClass(); others {
+			c.Lift(least)
+		}
 	}
 	c.present++
-	t := c.tenants[tenant]
-	if t == nil {
-		c.forget()
-		t = &account{}
-		c.tenants[tenant] = t
-	}
-	if t.present == 0 {
-		t.lift(c.leastTenant())
-	}
-	t.present++
-}
-
-// lift brings a returning account level with the least served one present.
-func (a *account) lift(least float64, present bool) {
-	if present {
-		a.served = max(a.served, least)
+	t, returns := c.tenants.Join(tenant)
+	if least, others := c.tenants.Least(t); returns && others {
+		t.Lift(least)
 	}
 }
 
+// leastClass returns the least account of the classes present.
 func (l *ledger) leastClass() (least float64, present bool) {
 	for i := range l.classes {
-		if c := &l.classes[i]; c.present > 0 && (!present || c.served < least) {
-			least, present = c.served, true
+		if c := &l.classes[i]; c.present > 0 && (!present || c.Served() < least) {
+			least, present = c.Served(), true
 		}
 	}
 	return least, present
-}
-
-func (c *classAccount) leastTenant() (least float64, present bool) {
-	for _, t := range c.tenants {
-		if t.present > 0 && (!present || t.served < least) {
-			least, present = t.served, true
-		}
-	}
-	return least, present
-}
-
-// forget drops an absent tenant when there are too many to remember: the one
-// that was served least, whose memory matters least.
-func (c *classAccount) forget() {
-	if len(c.tenants) < tenantsKept {
-		return
-	}
-	var name string
-	var found *account
-	for n, t := range c.tenants {
-		if t.present == 0 && (found == nil || t.served < found.served || (t.served == found.served && n < name)) {
-			name, found = n, t
-		}
-	}
-	if found != nil {
-		delete(c.tenants, name)
-	}
 }
 
 // leave ends the presence of one request.
 func (l *ledger) leave(class parley.Class, tenant string) {
 	c := &l.classes[class]
 	c.present--
-	c.tenants[tenant].present--
+	c.tenants.Leave(c.tenants.Find(tenant))
 }
 
 // charge records that tokens were computed for a tenant.
 func (l *ledger) charge(class parley.Class, tenant string, tokens int) {
 	c := &l.classes[class]
-	c.served += float64(tokens) / l.weights[class]
+	c.Charge(float64(tokens), l.weights[class])
 	c.total += float64(tokens)
-	if t := c.tenants[tenant]; t != nil {
-		t.served += float64(tokens)
-		t.total += float64(tokens)
+	if t := c.tenants.Find(tenant); t != nil {
+		t.Charge(float64(tokens), 1)
 	}
 }
 
@@ -132,31 +91,14 @@ func (l *ledger) compare(a, b *Seq) int {
 	}
 	if a.Class != b.Class {
 		ca, cb := &l.classes[a.Class], &l.classes[b.Class]
-		return cmp.Or(cmp.Compare(ca.served, cb.served), cmp.Compare(b.Class, a.Class))
+		return cmp.Or(fairshare.Compare(&ca.Account, &cb.Account), cmp.Compare(b.Class, a.Class))
 	}
 	if a.Tenant != b.Tenant {
 		t := l.classes[a.Class].tenants
-		return cmp.Or(cmp.Compare(t[a.Tenant].served, t[b.Tenant].served), cmp.Compare(a.order, b.order))
+		return cmp.Or(fairshare.Compare(&t.Find(a.Tenant).Account, &t.Find(b.Tenant).Account),
+			cmp.Compare(a.order, b.order))
 	}
 	return cmp.Or(a.due().Compare(b.due()), cmp.Compare(a.order, b.order))
-}
-
-// jain returns Jain's index of fairness over the service that the present
-// tenants of a class have had: 1 if all had the same, 1/n if one had it all.
-func (l *ledger) jain(class parley.Class) float64 {
-	var sum, squares float64
-	n := 0
-	for _, t := range l.classes[class].tenants {
-		if t.present > 0 {
-			sum += t.served
-			squares += t.served * t.served
-			n++
-		}
-	}
-	if squares == 0 {
-		return 1
-	}
-	return sum * sum / (float64(n) * squares)
 }
 
 // sorted returns the requests in the order of their turns.

@@ -569,7 +569,7 @@ func (s *Scheduler) Load() Load {
 		l.Waiting[q.Class]++
 	}
 	for c := range l.Fairness {
-		l.Fairness[c] = s.ledger.jain(parley.Class(c))
+		l.Fairness[c] = s.ledger.classes[c].tenants.Fairness()
 	}
 	return l
 }

@@ -144,7 +144,7 @@ func TestPlacesGoRound(t *testing.T) {
 		p.leave("a")
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if got := len(order); got != 4 || p.free != 1 || len(p.held) != 0 || len(p.waiting) != 0 {
+		if got := len(order); got != 4 || p.free != 1 || p.tenants.Len() != 0 || len(p.waiting) != 0 {
 			t.Errorf("%v; %+v", order, p)
 		}
 		held := newSlots(2)

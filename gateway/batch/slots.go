@@ -5,33 +5,39 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"parley/internal/fairshare"
 )
 
 // slots are the slots of requests that run at the same time. A request gets a free
 // slot when no tenant with fewer slots waits; so tenants with enough work have equally
 // many, and one with many slow requests delays others by at most one of them.
 type slots struct {
-	mu      sync.Mutex
-	free    int
-	held    map[string]int
+	mu   sync.Mutex
+	free int
+	// tenants are those that wait or have slots. An account is how many slots one has.
+	tenants *fairshare.Group[fairshare.Party, *fairshare.Party]
 	waiting []*waiter
 }
 
 // A waiter waits for a place; called is closed when it has one.
 type waiter struct {
-	tenant string
+	tenant *fairshare.Party
 	called chan struct{}
 }
 
-func newSlots(n int) *slots { return &slots{free: n, held: map[string]int{}} }
+func newSlots(n int) *slots {
+	return &slots{free: n, tenants: fairshare.NewGroup[fairshare.Party](0)}
+}
 
 // take waits for a place, or until ctx ends.
 func (p *slots) take(ctx context.Context, tenant string) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	w := &waiter{tenant, make(chan struct{})}
+	w := &waiter{called: make(chan struct{})}
 	p.mu.Lock()
+	w.tenant, _ = p.tenants.Join(tenant)
 	p.waiting = append(p.waiting, w)
 	p.call()
 	p.mu.Unlock()
@@ -44,6 +50,7 @@ func (p *slots) take(ctx context.Context, tenant string) error {
 	i := slices.Index(p.waiting, w)
 	if i >= 0 {
 		p.waiting = slices.Delete(p.waiting, i, i+1)
+		p.tenants.Leave(w.tenant)
 	}
 	p.mu.Unlock()
 	if i < 0 { // it was called just now
@@ -57,9 +64,9 @@ func (p *slots) leave(tenant string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.free++
-	if p.held[tenant]--; p.held[tenant] == 0 {
-		delete(p.held, tenant)
-	}
+	t := p.tenants.Find(tenant)
+	t.Charge(-1, 1)
+	p.tenants.Leave(t)
 	p.call()
 }
 
@@ -69,14 +76,14 @@ func (p *slots) call() {
 	for p.free > 0 && len(p.waiting) > 0 {
 		next := 0
 		for i, w := range p.waiting {
-			if p.held[w.tenant] < p.held[p.waiting[next].tenant] {
+			if fairshare.Compare(&w.tenant.Account, &p.waiting[next].tenant.Account) < 0 {
 				next = i
 			}
 		}
 		w := p.waiting[next]
 		p.waiting = slices.Delete(p.waiting, next, next+1)
 		p.free--
-		p.held[w.tenant]++
+		w.tenant.Charge(1, 1)
 		close(w.called)
 	}
 }

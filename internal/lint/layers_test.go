@@ -57,7 +57,7 @@ var layers = [][]string{
 	{"model/store"},
 	{"model/weights", "model/hub"},
 	{"worker/workertest"},
-	{"internal/stat", "internal/chart", "internal/term", "internal/largepage", "internal/local", "internal/tlsfile",
+	{"internal/stat", "internal/fairshare", "internal/chart", "internal/term", "internal/largepage", "internal/local", "internal/tlsfile",
 		"internal/logrepeat", "internal/licenses", "internal/gctune", "internal/clientconfig",
 		"internal/supervise"},
 	{"."},

@@ -14,7 +14,7 @@ import (
 // them in virtual time.
 var pure = []string{"gateway/admin", "queue", "route", "route/kvindex", "engine/automaton", "engine/grammar",
 	"engine/sched", "engine/kv", "engine/sample", "engine/spec", "sim", "sim/cost", "sim/traffic", "sim/plan",
-	"internal/stat"}
+	"internal/stat", "internal/fairshare"}
 
 // impureImports may not be imported by a pure package at all.
 var impureImports = []string{"os", "net", "net/http", "io", "log", "log/slog", "sync", "sync/atomic", "context",
