@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"parley"
+	"parley/internal/scripttest"
 )
 
 // A fakeMemory is the memory that the cache decides about: for each tier and
@@ -295,10 +296,12 @@ func TestRepair(t *testing.T) {
 		"a wrong parent":       func(c *Cache) { c.nodes[c.tables[0].nodes[1]].parent = 0 },
 	}
 	for name, damage := range damages {
-		s := &script{t: t, seqs: map[string]*scriptSeq{}}
-		s.run(
-			"config blocks=12 size=2 events=8\nadmit a aabbcc\ncompute a\nadmit b aabbdd\ncompute b\nrelease " +
-				"b\nadmit b aaxxyy\ncompute b\nadmit c 1122\ncompute c\nrelease c")
+		s := newScript(&scripttest.Script{T: t})
+		play := func(text string) {
+			scripttest.Trace(t, text, func(*scripttest.Script) func(scripttest.Words) { return s.execute })
+		}
+		play("config blocks=12 size=2 events=8\nadmit a aabbcc\ncompute a\nadmit b aabbdd\ncompute b\n" +
+			"release b\nadmit b aaxxyy\ncompute b\nadmit c 1122\ncompute c\nrelease c")
 		before := slices.Clone(s.seqs["a"].table.Blocks)
 		if err := s.c.Repair(); err != nil {
 			t.Fatalf("nothing is wrong, but Repair found %v", err)
@@ -313,7 +316,7 @@ func TestRepair(t *testing.T) {
 		if u := s.c.Use(Device); u.InUse != 5 || !slices.Equal(before, s.seqs["a"].table.Blocks) {
 			t.Errorf("after %s: %+v, blocks %v, were %v", name, u, s.seqs["a"].table.Blocks, before)
 		}
-		s.run("release a\nrelease b\nadmit again aabbcc")
+		play("release a\nrelease b\nadmit again aabbcc")
 		if err := s.c.Check(); err != nil || len(s.seqs["again"].table.Blocks) != 3 {
 			t.Errorf("after %s life does not go on: %v", name, err)
 		}

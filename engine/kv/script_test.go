@@ -1,19 +1,13 @@
 package kv
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"parley"
+	"parley/internal/scripttest"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write the traces that the scripts give now; review the difference")
 
 // TestScripts runs the scripts in testdata; the law is checked after every
 // line. Each letter of a text is a token. The commands are
@@ -26,29 +20,20 @@ var rewrite = flag.Bool("rewrite", false, "write the traces that the scripts giv
 //	grow NAME N | shrink NAME N | fork NAME CHILD | release NAME
 //	clear | snapshot | since N
 func TestScripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scripts: %v", err)
-	}
-	for _, path := range files {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := (&script{t: t, seqs: map[string]*scriptSeq{}}).run(string(text))
-		if *rewrite {
-			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		} else if got != string(text) {
-			t.Errorf("%s: the trace is now\n%s\nwant\n%s", path, got, text)
-		}
-	}
+	scripttest.Run(t, func(run *scripttest.Script) func(scripttest.Words) { return newScript(run).execute })
+}
+
+func newScript(run *scripttest.Script) *script {
+	return &script{Script: run, seqs: map[string]*scriptSeq{}}
+}
+
+func (s *script) execute(words scripttest.Words) {
+	s.command(words)
+	s.after()
 }
 
 type script struct {
-	t    *testing.T
-	out  strings.Builder
+	*scripttest.Script
 	c    *Cache
 	now  time.Time
 	seqs map[string]*scriptSeq
@@ -61,35 +46,15 @@ type scriptSeq struct {
 	table Table
 }
 
-// run repeats the script's commands, each followed by its trace.
-func (s *script) run(text string) string {
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		if strings.HasPrefix(line, "|") {
-			continue
-		}
-		fmt.Fprintln(&s.out, line)
-		words := strings.Fields(line)
-		if len(words) == 0 || words[0] == "#" {
-			continue
-		}
-		s.command(words)
-		s.after()
-	}
-	return s.out.String()
-}
-
-func (s *script) say(format string, args ...any) { fmt.Fprintf(&s.out, "| "+format+"\n", args...) }
-
-func (s *script) command(words []string) {
+func (s *script) command(words scripttest.Words) {
 	switch words[0] {
 	case "config":
 		s.configure(words)
 	case "budget":
-		if tenant := word(words, "tenant"); tenant != "" {
-			s.c.SetTenantBudget(tenant, number(words, "blocks"))
+		if tenant := words.Value("tenant"); tenant != "" {
+			s.c.SetTenantBudget(tenant, words.Number("blocks"))
 		} else {
-			s.c.SetClassBudget(word(words, "class"), number(words, "blocks"))
+			s.c.SetClassBudget(words.Value("class"), words.Number("blocks"))
 		}
 	case "at":
 		var seconds float64
@@ -101,7 +66,7 @@ func (s *script) command(words []string) {
 		s.c.Clear()
 	case "snapshot":
 		seq, blocks := s.c.Snapshot()
-		s.say("as of %d", seq)
+		s.Say("as of %d", seq)
 		for e := range blocks {
 			s.event(e)
 		}
@@ -110,7 +75,7 @@ func (s *script) command(words []string) {
 		fmt.Sscan(words[1], &seq)
 		events, ok := s.c.EventsSince(seq)
 		if !ok {
-			s.say("no longer kept")
+			s.Say("no longer kept")
 			return
 		}
 		for e := range events {
@@ -121,17 +86,17 @@ func (s *script) command(words []string) {
 	}
 }
 
-func (s *script) configure(words []string) {
+func (s *script) configure(words scripttest.Words) {
 	cfg := Config{
-		Blocks: number(words, "blocks"), BlockTokens: number(words, "size"), HostBlocks: number(words, "host"),
-		DiskBlocks: number(words, "disk"), WatermarkBlocks: number(words, "watermark"), Events: number(words, "events"),
+		Blocks: words.Number("blocks"), BlockTokens: words.Number("size"), HostBlocks: words.Number("host"),
+		DiskBlocks: words.Number("disk"), WatermarkBlocks: words.Number("watermark"), Events: words.Number("events"),
 	}
-	if slices.Contains(words, "lru") {
+	if words.Has("lru") {
 		cfg.Policy = LRU
 	}
 	var err error
 	if s.c, err = NewCache(cfg); err != nil {
-		s.t.Fatal(err)
+		s.Fatal(err)
 	}
 }
 
@@ -152,29 +117,29 @@ func tokensOf(text string) (tokens []parley.Token) {
 	return tokens
 }
 
-func (s *script) admit(words []string) {
+func (s *script) admit(words scripttest.Words) {
 	q := &scriptSeq{text: words[2]}
-	copy(q.salt[:], word(words, "salt"))
+	copy(q.salt[:], words.Value("salt"))
 	claim := &Claim{
-		Prompt: tokensOf(q.text), Hashes: q.hashes(s.c.cfg.BlockTokens), Tenant: word(words, "tenant"),
-		Class:  word(words, "class"),
-		Retain: time.Duration(number(words, "retain")) * time.Second,
+		Prompt: tokensOf(q.text), Hashes: q.hashes(s.c.cfg.BlockTokens), Tenant: words.Value("tenant"),
+		Class:  words.Value("class"),
+		Retain: time.Duration(words.Number("retain")) * time.Second,
 	}
-	room := max(number(words, "room"), len(claim.Prompt))
+	room := max(words.Number("room"), len(claim.Prompt))
 	a, ok := s.c.Admit(&q.table, claim, room, s.now)
 	if !ok {
-		s.say("no room: %d blocks could be had", s.c.Available())
+		s.Say("no room: %d blocks could be had", s.c.Available())
 		return
 	}
 	s.seqs[words[1]] = q
-	s.say("%d of %d tokens known, block %d missed: %s; blocks %v", a.HitTokens, len(claim.Prompt), a.MissBlock, a.Miss,
+	s.Say("%d of %d tokens known, block %d missed: %s; blocks %v", a.HitTokens, len(claim.Prompt), a.MissBlock, a.Miss,
 		q.table.Blocks)
 }
 
-func (s *script) onSeq(words []string) {
+func (s *script) onSeq(words scripttest.Words) {
 	q := s.seqs[words[1]]
 	if q == nil {
-		s.t.Fatalf("%q: no sequence of that name", words)
+		s.Fatalf("%q: no sequence of that name", words)
 	}
 	var n int
 	if len(words) > 2 {
@@ -187,48 +152,48 @@ func (s *script) onSeq(words []string) {
 		}
 		s.compute(q)
 	case "grow":
-		s.say("%t; blocks %v", s.c.Grow(&q.table, n, s.now), q.table.Blocks)
+		s.Say("%t; blocks %v", s.c.Grow(&q.table, n, s.now), q.table.Blocks)
 	case "shrink":
 		s.c.Shrink(&q.table, n)
-		s.say("blocks %v", q.table.Blocks)
+		s.Say("blocks %v", q.table.Blocks)
 	case "fork":
 		child := &scriptSeq{text: q.text, salt: q.salt}
 		if !s.c.Fork(&q.table, &child.table, len(q.text), s.now) {
-			s.say("no room")
+			s.Say("no room")
 			return
 		}
 		s.seqs[words[2]] = child
-		s.say("blocks %v", child.table.Blocks)
+		s.Say("blocks %v", child.table.Blocks)
 	case "release":
 		s.c.Release(&q.table, s.now)
 		delete(s.seqs, words[1])
 	default:
-		s.t.Fatalf("unknown command %q", words)
+		s.Fatalf("unknown command %q", words)
 	}
 }
 
 func (s *script) compute(q *scriptSeq) {
 	if !s.c.Grow(&q.table, len(q.text), s.now) {
-		s.say("no room: %d blocks could be had", s.c.Available())
+		s.Say("no room: %d blocks could be had", s.c.Available())
 		return
 	}
 	size := s.c.cfg.BlockTokens
 	tokens, hashes := tokensOf(q.text), q.hashes(size)
 	for i := q.table.Sealed(); i < len(hashes); i++ {
 		if err := s.c.Seal(&q.table, hashes[i], tokens[i*size:][:size]); err != nil {
-			s.t.Error(err)
+			s.Error(err)
 		}
 		if q.table.Sealed() == i {
 			break
 		}
 	}
-	s.say("blocks %v, %d sealed", q.table.Blocks, q.table.Sealed())
+	s.Say("blocks %v, %d sealed", q.table.Blocks, q.table.Sealed())
 }
 
 // after tells what follows from a command, and checks the law.
 func (s *script) after() {
 	for _, m := range s.c.Moves() {
-		s.say("copy %s %d to %s %d", m.From, m.FromSlot, m.To, m.ToSlot)
+		s.Say("copy %s %d to %s %d", m.From, m.FromSlot, m.To, m.ToSlot)
 	}
 	events, ok := s.c.EventsSince(s.seen)
 	for s.seen = s.c.Seq(); ok && events != nil; events = nil {
@@ -237,18 +202,18 @@ func (s *script) after() {
 		}
 	}
 	u := s.c.Use(Device)
-	fmt.Fprintf(&s.out, "| free %d, cached %d, in use %d", u.Free, u.Cached, u.InUse)
+	use := fmt.Sprintf("free %d, cached %d, in use %d", u.Free, u.Cached, u.InUse)
 	if u.Retained > 0 {
-		fmt.Fprintf(&s.out, ", retained %d", u.Retained)
+		use += fmt.Sprintf(", retained %d", u.Retained)
 	}
 	for t := Host; t < tiers; t++ {
 		if u := s.c.Use(t); u.Total > 0 {
-			fmt.Fprintf(&s.out, "; %s free %d, cached %d", t, u.Free, u.Cached)
+			use += fmt.Sprintf("; %s free %d, cached %d", t, u.Free, u.Cached)
 		}
 	}
-	fmt.Fprintln(&s.out)
+	s.Say("%s", use)
 	if err := s.c.Check(); err != nil {
-		s.t.Error(err)
+		s.Error(err)
 	}
 }
 
@@ -258,19 +223,5 @@ func (s *script) event(e Event) {
 		text[i] = rune(t)
 	}
 	kind := [...]string{"stored", "removed", "cleared"}[e.Kind]
-	s.say("%d %s %s %.6s after %.6s %s", e.Seq, kind, e.Tier, e.Hash, e.Parent, string(text))
-}
-
-func word(words []string, key string) string {
-	for _, w := range words {
-		if v, ok := strings.CutPrefix(w, key+"="); ok {
-			return v
-		}
-	}
-	return ""
-}
-
-func number(words []string, key string) (n int) {
-	fmt.Sscan(word(words, key), &n)
-	return n
+	s.Say("%d %s %s %.6s after %.6s %s", e.Seq, kind, e.Tier, e.Hash, e.Parent, string(text))
 }

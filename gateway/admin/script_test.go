@@ -1,10 +1,8 @@
 package admin
 
 import (
-	"flag"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,12 +10,11 @@ import (
 	"time"
 
 	"parley"
+	"parley/internal/scripttest"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the traces that the scripts give now; review the difference")
-
 // TestScripts runs the scripts in testdata: counters that move, and what is made
-// of them. Lines that begin with > are the trace. The others are
+// of them. The lines are
 //
 //	read SECONDS [COUNTER=+N] [ttft=SECONDSxN] [gap=SECONDSxN]   time goes on, counters grow
 //	queue MODEL [free=N] [pro=N] [enterprise=N] [wait=S] [breaker=STATE]
@@ -28,36 +25,21 @@ var rewrite = flag.Bool("rewrite", false, "write the traces that the scripts giv
 //
 // queue and worker hold from the next read on.
 func TestScripts(t *testing.T) {
-	files, err := os.ReadDir("testdata")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scripts: %v", err)
-	}
-	for _, f := range files {
-		if f.IsDir() {
-			continue // corpora of fuzz targets
+	scripttest.Run(t, func(run *scripttest.Script) func(scripttest.Words) {
+		s := &script{
+			Script:  run,
+			history: NewHistory(),
+			reading: Reading{At: time.Unix(1_000_000, 0).UTC(), TTFT: newHistogram(), Gap: newHistogram()},
 		}
-		path := "testdata/" + f.Name()
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := runScript(t, string(text))
-		if *rewrite {
-			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		} else if got != string(text) {
-			t.Errorf("%s: the trace is now\n%s\nwant\n%s", path, got, text)
-		}
-	}
+		return func(words scripttest.Words) { s.run(words[0], words[1:]) }
+	})
 }
 
 // A script is one under way.
 type script struct {
-	t       *testing.T
+	*scripttest.Script
 	reading Reading
 	history *History
-	out     strings.Builder
 }
 
 var bounds = func() (b []float64) {
@@ -79,21 +61,6 @@ func (h *Histogram) observe(x float64, n uint64) {
 	h.Sum += x * float64(n)
 }
 
-func runScript(t *testing.T, text string) string {
-	s := &script{t: t, history: NewHistory(),
-		reading: Reading{At: time.Unix(1_000_000, 0).UTC(), TTFT: newHistogram(), Gap: newHistogram()}}
-	for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
-		if strings.HasPrefix(line, ">") {
-			continue
-		}
-		fmt.Fprintln(&s.out, line)
-		if words := strings.Fields(line); len(words) > 0 && words[0] != "#" {
-			s.run(words[0], words[1:])
-		}
-	}
-	return s.out.String()
-}
-
 func (s *script) run(verb string, words []string) {
 	switch verb {
 	case "read":
@@ -106,16 +73,16 @@ func (s *script) run(verb string, words []string) {
 		s.now()
 	case "promises":
 		for _, p := range s.history.Now(defaultObjectives()).Promises {
-			fmt.Fprintf(&s.out, "> %s: kept %.4f of %.0f (goal %.3f), burn %.2f in 5 min, %.2f in an hour\n", p.Name,
+			s.Say("%s: kept %.4f of %.0f (goal %.3f), burn %.2f in 5 min, %.2f in an hour", p.Name,
 				p.Kept, p.Count, p.Goal, p.Burn5m, p.Burn1h)
 		}
 	case "points":
 		for _, p := range s.history.Points(time.Duration(s.number(words[0])) * time.Second) {
-			fmt.Fprintf(&s.out, "> %d: running %d waiting %d kv %.2f requests %.2f/s decode %.1f/s ttft95 %.3f\n",
+			s.Say("%d: running %d waiting %d kv %.2f requests %.2f/s decode %.1f/s ttft95 %.3f",
 				p.At-1_000_000, p.Running, p.Waiting, p.KV, p.Requests, p.Decode, p.TTFT95)
 		}
 	default:
-		s.t.Fatalf("the script says %q", verb)
+		s.Fatalf("the script says %q", verb)
 	}
 }
 
@@ -155,7 +122,7 @@ func (s *script) set(to *float64, value string) {
 func (s *script) number(text string) float64 {
 	x, err := strconv.ParseFloat(text, 64)
 	if err != nil {
-		s.t.Fatal(err)
+		s.Fatal(err)
 	}
 	return x
 }
@@ -212,17 +179,16 @@ func (s *script) worker(name string, words []string) {
 func (s *script) now() {
 	p := s.history.Now(defaultObjectives())
 	v := p.Verdict
-	fmt.Fprintf(&s.out, "> %s, happy %v: %s\n", v.Bottleneck, v.Happy, v.Sentence)
+	s.Say("%s, happy %v: %s", v.Bottleneck, v.Happy, v.Sentence)
 	if v.Do != "" {
-		fmt.Fprintf(&s.out, ">   %s\n", v.Do)
+		s.Say("  %s", v.Do)
 	}
 	var tiers []string
 	for _, tier := range slices.Sorted(maps.Keys(p.Waiting)) {
 		tiers = append(tiers, fmt.Sprintf("%s %d", tier, p.Waiting[tier]))
 	}
-	fmt.Fprintf(&s.out,
-		">   running %d, waiting [%s], kv %.2f, busy %.2f, hits %.2f; %.2f requests/s, prefill %.1f, decode %.1f; "+
-			"ttft95 %.3f gap95 %.4f\n",
+	s.Say("  running %d, waiting [%s], kv %.2f, busy %.2f, hits %.2f; %.2f requests/s, prefill %.1f, decode %.1f; "+
+		"ttft95 %.3f gap95 %.4f",
 		p.Running, strings.Join(tiers, ", "), p.KV, p.Busy, p.Hits, p.Rates.Requests, p.Rates.Prefill, p.Rates.Decode,
 		p.TTFT.P95, p.Gap.P95)
 }

@@ -1,20 +1,16 @@
 package kvindex
 
 import (
-	"flag"
 	"fmt"
 	"hash/fnv"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"parley"
+	"parley/internal/scripttest"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write the traces that the scripts give now; review the difference")
 
 // TestScripts runs the scripts in testdata; the index is checked after every
 // line. Each letter of a text is a token, and two letters are a block. The
@@ -32,34 +28,23 @@ var rewrite = flag.Bool("rewrite", false, "write the traces that the scripts giv
 // only the parents), -TEXT (its last block removed), each maybe followed by
 // @host or @disk or ~SALT, or clear. A worker with "engine" has its own names.
 func TestScripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scripts: %v", err)
-	}
-	for _, path := range files {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+	scripttest.Run(t, func(run *scripttest.Script) func(scripttest.Words) {
 		x, err := New(Config{BlockTokens: 2, PendingBlocks: 8})
 		if err != nil {
-			t.Fatal(err)
+			run.Fatal(err)
 		}
-		s := &script{t: t, x: x, now: time.Unix(0, 0), workers: map[string]Worker{}, engine: map[string]bool{}}
-		got := s.run(string(text))
-		if *rewrite {
-			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
+		s := &script{Script: run, x: x, now: time.Unix(0, 0), workers: map[string]Worker{}, engine: map[string]bool{}}
+		return func(words scripttest.Words) {
+			s.command(words)
+			if err := check(s.x); err != nil {
+				s.Error(words, err)
 			}
-		} else if got != string(text) {
-			t.Errorf("%s: the trace is now\n%s\nwant\n%s", path, got, text)
 		}
-	}
+	})
 }
 
 type script struct {
-	t       *testing.T
-	out     strings.Builder
+	*scripttest.Script
 	x       *Index
 	now     time.Time
 	workers map[string]Worker
@@ -67,30 +52,8 @@ type script struct {
 	names   []string // of workers, in order
 }
 
-// run repeats the script's commands, each followed by its trace.
-func (s *script) run(text string) string {
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		if strings.HasPrefix(line, "|") {
-			continue
-		}
-		fmt.Fprintln(&s.out, line)
-		words := strings.Fields(line)
-		if len(words) == 0 || words[0] == "#" {
-			continue
-		}
-		s.command(words)
-		if err := check(s.x); err != nil {
-			s.t.Error(line, err)
-		}
-	}
-	return s.out.String()
-}
-
-func (s *script) say(format string, args ...any) { fmt.Fprintf(&s.out, "| "+format+"\n", args...) }
-
-func (s *script) command(words []string) {
-	salt := saltOf(word(words, "salt"))
+func (s *script) command(words scripttest.Words) {
+	salt := saltOf(words.Value("salt"))
 	switch words[0] {
 	case "at":
 		var seconds float64
@@ -105,22 +68,22 @@ func (s *script) command(words []string) {
 		name := words[1]
 		w, ok := s.workers[name]
 		if !ok {
-			s.t.Fatalf("%q: no such worker", words)
+			s.Fatalf("%q: no such worker", words)
 		}
 		s.onWorker(words, name, w, salt)
 	}
 }
 
-func (s *script) join(words []string) {
+func (s *script) join(words scripttest.Words) {
 	source := Source{
-		Events: slices.Contains(words, "events"), Replay: slices.Contains(words, "replay"),
-		Snapshot: slices.Contains(words, "snapshot"), CapacityBlocks: number(words, "capacity"),
+		Events: words.Has("events"), Replay: words.Has("replay"),
+		Snapshot: words.Has("snapshot"), CapacityBlocks: words.Number("capacity"),
 	}
 	w, err := s.x.Join(source)
 	if err != nil {
-		s.t.Fatal(err)
+		s.Fatal(err)
 	}
-	s.workers[words[1]], s.engine[words[1]] = w, slices.Contains(words, "engine")
+	s.workers[words[1]], s.engine[words[1]] = w, words.Has("engine")
 	s.names = append(s.names, words[1])
 }
 
@@ -130,13 +93,13 @@ func (s *script) look(text string, salt parley.Salt) {
 	s.x.Lookup(names, &m)
 	for _, name := range s.names {
 		match := m.Of(s.workers[name])
-		s.say("%s holds %d of %d (%s): %d host, %d disk, %d expected", name, match.Blocks, len(names),
+		s.Say("%s holds %d of %d (%s): %d host, %d disk, %d expected", name, match.Blocks, len(names),
 			s.x.State(s.workers[name]),
 			match.Host, match.Disk, match.Expected)
 	}
 }
 
-func (s *script) onWorker(words []string, name string, w Worker, salt parley.Salt) {
+func (s *script) onWorker(words scripttest.Words, name string, w Worker, salt parley.Salt) {
 	var seq uint64
 	if len(words) > 2 {
 		fmt.Sscan(words[2], &seq)
@@ -158,13 +121,13 @@ func (s *script) onWorker(words []string, name string, w Worker, salt parley.Sal
 	case "leave":
 		s.x.Leave(w)
 		s.names = slices.DeleteFunc(s.names, func(n string) bool { return n == name })
-		s.say("%d blocks", s.x.Blocks())
+		s.Say("%d blocks", s.x.Blocks())
 		return
 	default:
-		s.t.Fatalf("unknown command %q", words)
+		s.Fatalf("unknown command %q", words)
 	}
 	stats := s.x.Stats(w)
-	s.say("%s; ask for %s; %d held, %d expected, %d not placed", stats.State, ask, stats.Held, stats.Expected,
+	s.Say("%s; ask for %s; %d held, %d expected, %d not placed", stats.State, ask, stats.Held, stats.Expected,
 		stats.Unplaced)
 }
 
@@ -182,21 +145,21 @@ func (s *script) events(worker string, words []string) (events []Event) {
 			e.Kind = Cleared
 		case '-':
 			e.Kind = Removed
-			s.name(&e, worker, text[1:len(text)-2], text[len(text)-2:])
+			s.nameBlocks(&e, worker, text[1:len(text)-2], text[len(text)-2:])
 		default:
 			before, stored, ok := strings.Cut(text[1:], "/")
 			if !ok {
 				before, stored = "", text[1:]
 			}
-			s.name(&e, worker, before, stored)
+			s.nameBlocks(&e, worker, before, stored)
 		}
 		events = append(events, e)
 	}
 	return events
 }
 
-// name gives an event the names of the blocks of text after before.
-func (s *script) name(e *Event, worker, before, text string) {
+// nameBlocks gives an event the names of the blocks of text after before.
+func (s *script) nameBlocks(e *Event, worker, before, text string) {
 	all := before + text
 	if !s.engine[worker] {
 		e.Keys = blocksOf(all, e.Salt)[len(before)/2:]
@@ -230,18 +193,4 @@ func tokensOf(text string) (tokens []parley.Token) {
 
 func blocksOf(text string, salt parley.Salt) []parley.BlockKey {
 	return parley.AppendBlockKeys(nil, 0, salt, tokensOf(text), 2)
-}
-
-func word(words []string, key string) string {
-	for _, w := range words {
-		if v, ok := strings.CutPrefix(w, key+"="); ok {
-			return v
-		}
-	}
-	return ""
-}
-
-func number(words []string, key string) (n int) {
-	fmt.Sscan(word(words, key), &n)
-	return n
 }
