@@ -10,20 +10,22 @@ import (
 // other. There is one such at a time, so that under a load that never ends the
 // background takes one place, and moves.
 func (s *Scheduler) letIn(now time.Time) {
-	if s.favoured != nil && !slices.Contains(s.waiting, s.favoured) && !slices.Contains(s.running, s.favoured) {
-		s.favoured, s.moved = nil, now
+	b := &s.background
+	if q := b.favoured; q != nil && !slices.Contains(s.waiting, q) && !slices.Contains(s.running, q) {
+		b.favoured, b.moved = nil, now
 	}
-	if !s.busy {
-		s.moved = now
+	if !s.pass.busy {
+		b.moved = now
 	}
-	if !s.busy || s.favoured != nil || s.cfg.BackgroundWait < 0 {
+	if !s.pass.busy || b.favoured != nil || s.cfg.BackgroundWait < 0 {
 		return
 	}
 	q := s.oldestBackground()
-	if q == nil || now.Sub(s.moved) < s.cfg.BackgroundWait || now.Sub(q.arrived) < s.cfg.BackgroundWait {
+	if q == nil || now.Sub(b.moved) < s.cfg.BackgroundWait || now.Sub(q.arrived) < s.cfg.BackgroundWait {
 		return
 	}
-	q.Background, s.favoured = false, q
+	q.leaveBackground()
+	b.favoured = q
 	s.joins(q)
 }
 
@@ -37,40 +39,4 @@ func (s *Scheduler) oldestBackground() (oldest *Seq) {
 		}
 	}
 	return oldest
-}
-
-// hasForeground reports whether a sequence that is not in the background has
-// work. One that is paused has none. With static batches no sequence could take
-// the place of one that gives way, so none does.
-func (s *Scheduler) hasForeground() bool {
-	if s.cfg.Baseline.StaticBatches {
-		return false
-	}
-	for _, list := range [][]*Seq{s.waiting, s.running} {
-		for _, q := range list {
-			if !q.Background && !q.Paused {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// turn reports whether the sequence may have a share of the present pass.
-func (s *Scheduler) turn(q *Seq) bool {
-	return !q.Paused && !(q.Background && s.busy) && q.ready()
-}
-
-// joins makes the sequence count as present in the account of its tenant.
-func (s *Scheduler) joins(q *Seq) {
-	if !q.Background {
-		s.ledger.join(q.Class, q.Tenant)
-	}
-}
-
-// leaves ends that.
-func (s *Scheduler) leaves(q *Seq) {
-	if !q.Background {
-		s.ledger.leave(q.Class, q.Tenant)
-	}
 }

@@ -8,14 +8,6 @@ import (
 	"parley/engine/kv"
 )
 
-// A copyPace knows how long it takes to copy a block from tier to tier, from
-// the copies that were measured.
-type copyPace struct {
-	block   [kv.Tiers][kv.Tiers]time.Duration // 0: never measured
-	planned time.Duration                     // in the present pass
-	claims  int
-}
-
 const (
 	// copyBlind is the share of a pass that a copy never measured is taken to need.
 	copyBlind = 1. / 16
@@ -33,7 +25,7 @@ const (
 
 // Copied records that a number of blocks were copied, and the time it took.
 func (s *Scheduler) Copied(from, to kv.Tier, blocks int, took time.Duration) {
-	known := &s.copies.block[from][to]
+	known := &s.transfers.pace.block[from][to]
 	each := max(took/time.Duration(blocks), 1)
 	if *known == 0 {
 		*known = each
@@ -43,7 +35,7 @@ func (s *Scheduler) Copied(from, to kv.Tier, blocks int, took time.Duration) {
 
 // expect returns how long a copy is expected to take.
 func (s *Scheduler) expect(m *kv.Move) time.Duration {
-	if known := s.copies.block[m.From][m.To]; known > 0 {
+	if known := s.transfers.pace.block[m.From][m.To]; known > 0 {
 		return known
 	}
 	return time.Duration(copyBlind * float64(s.limit()))
@@ -52,28 +44,25 @@ func (s *Scheduler) expect(m *kv.Move) time.Duration {
 // tooSlow returns from which tier on computing a block again is faster than
 // copying it; 0 if none is. Now and then it lets a claim try.
 func (s *Scheduler) tooSlow() kv.Tier {
-	s.copies.claims++
-	if !s.pace.Known() || s.copies.claims%retryClaims == 0 {
+	s.transfers.pace.claims++
+	if !s.pace.Known() || s.transfers.pace.claims%retryClaims == 0 {
 		return 0
 	}
 	chunk := Work{Rows: s.cfg.StepTokens}
 	again := s.pace.Predict(chunk.Add(kv.BlockTokens, 0)) - s.pace.Predict(chunk)
 	for t := kv.Host; int(t) < kv.Tiers; t++ {
-		if s.copies.block[t][kv.Device] > again+copyDoubt {
+		if s.transfers.pace.block[t][kv.Device] > again+copyDoubt {
 			return t
 		}
 	}
 	return 0
 }
 
-// past returns the blocks that hold computed tokens.
-func (q *Seq) past() []int32 { return q.Table.Blocks[:blocks(q.Computed)] }
-
 // board copies blocks of a sequence to their place, as far as the pass has time
 // for it, and reports whether all are there.
 func (s *Scheduler) board(q *Seq) bool {
 	if q.boarding {
-		q.boarding = s.ferry.Waits(q.past()) > 0
+		q.board(s.transfers.ferry.Waits(q.past()) > 0)
 	}
 	if !q.boarding {
 		return true
@@ -81,70 +70,70 @@ func (s *Scheduler) board(q *Seq) bool {
 	most := time.Duration(copyShare * float64(s.limit()))
 	past := q.past()
 	for i := range past {
-		if s.ferry.Waits(past[i:i+1]) == 0 {
+		if s.transfers.ferry.Waits(past[i:i+1]) == 0 {
 			continue
 		}
-		if s.cfg.Target > 0 && s.copies.planned >= most {
+		if s.cfg.Target > 0 && s.transfers.pace.planned >= most {
 			return false
 		}
 		s.copyFor(past[i : i+1])
 	}
-	q.boarding = false
+	q.board(false)
 	return true
 }
 
 // copyFor plans the copies that blocks wait for.
 func (s *Scheduler) copyFor(blocks []int32) {
-	before := len(s.plan.Copies)
-	s.plan.Copies = s.ferry.TakeFor(s.plan.Copies, blocks)
-	for i := range s.plan.Copies[before:] {
-		s.copies.planned += s.expect(&s.plan.Copies[before+i])
+	before := len(s.pass.plan.Copies)
+	s.pass.plan.Copies = s.transfers.ferry.TakeFor(s.pass.plan.Copies, blocks)
+	for i := range s.pass.plan.Copies[before:] {
+		s.transfers.pace.planned += s.expect(&s.pass.plan.Copies[before+i])
 	}
 }
 
 // evictions returns how long it takes to move away what still lies in the
 // blocks that a reader's next tokens will fill.
 func (s *Scheduler) evictions(q *Seq, tokens int) time.Duration {
-	if s.ferry.Len() == 0 {
+	if s.transfers.ferry.Len() == 0 {
 		return 0
 	}
 	from := q.Computed + q.granted
-	waits := s.ferry.Waits(q.Table.Blocks[from/kv.BlockTokens : blocks(from+tokens)])
+	waits := s.transfers.ferry.Waits(q.Table.Blocks[from/kv.BlockTokens : blocks(from+tokens)])
 	most := time.Duration(copyShare * float64(s.limit()))
-	return min(most, time.Duration(waits)*slices.Max(s.copies.block[kv.Device][kv.Host:]))
+	return min(most, time.Duration(waits)*slices.Max(s.transfers.pace.block[kv.Device][kv.Host:]))
 }
 
 // planCopies plans the copies that the parts need, and a few others if many wait.
 func (s *Scheduler) planCopies() {
-	s.ferry.Add(s.cache.Moves())
-	for _, p := range s.plan.Parts {
+	s.transfers.ferry.Add(s.cache.Moves())
+	for _, p := range s.pass.plan.Parts {
 		table := p.Seq.Table.Blocks
 		s.copyFor(table[p.Seq.Computed/kv.BlockTokens : blocks(p.Seq.Computed+p.Tokens)])
 	}
-	if s.ferry.Len() > ferryPlenty {
-		s.plan.Copies = s.ferry.TakeOldest(s.plan.Copies, s.ferry.Len()/ferryPlenty)
+	if s.transfers.ferry.Len() > ferryPlenty {
+		s.pass.plan.Copies = s.transfers.ferry.TakeOldest(s.pass.plan.Copies, s.transfers.ferry.Len()/ferryPlenty)
 	}
-	s.copies.planned = 0
+	s.transfers.pace.planned = 0
 }
 
 // Idle returns copies to be done while there is nothing to compute: those that
 // wait, then copies to the disk of what is only in memory. The plan is valid
 // until the next call.
 func (s *Scheduler) Idle() *Plan {
-	s.plan = Plan{Parts: s.plan.Parts[:0], Expired: s.plan.Expired[:0], Copies: s.plan.Copies[:0]}
+	s.pass.plan = Plan{Parts: s.pass.plan.Parts[:0], Expired: s.pass.plan.Expired[:0], Copies: s.pass.plan.Copies[:0]}
 	s.sealAll()
-	s.ferry.Add(s.cache.Moves())
-	if s.ferry.Len() == 0 && s.cache.Backup(idleCopies) > 0 {
-		s.ferry.Add(s.cache.Moves())
+	s.transfers.ferry.Add(s.cache.Moves())
+	if s.transfers.ferry.Len() == 0 && s.cache.Backup(idleCopies) > 0 {
+		s.transfers.ferry.Add(s.cache.Moves())
 	}
-	s.plan.Copies = s.ferry.TakeOldest(s.plan.Copies, idleCopies)
-	return &s.plan
+	s.pass.plan.Copies = s.transfers.ferry.TakeOldest(s.pass.plan.Copies, idleCopies)
+	return &s.pass.plan
 }
 
 // Lost records that a copy could not be done because its source is damaged.
 // The sequences that were to use it compute it again, and so will all others.
 func (s *Scheduler) Lost(m kv.Move, now time.Time) {
-	s.ferry.Void(m.Hash)
+	s.transfers.ferry.Void(m.Hash)
 	for i := len(s.running) - 1; i >= 0; i-- {
 		if q := s.running[i]; m.To == kv.Device && slices.Contains(q.Table.Blocks, m.ToSlot) {
 			s.preempt(q, now)

@@ -46,7 +46,7 @@ func (s *Scheduler) first(now time.Time) int {
 		switch {
 		case rank > most:
 			best, most, turns = q, rank, byTurns
-			s.heads = append(s.heads[:0], q)
+			s.seats.heads = append(s.seats.heads[:0], q)
 		case rank == most && turns:
 			s.enterHeads(q)
 		case rank == most && q.order < best.order:
@@ -54,26 +54,23 @@ func (s *Scheduler) first(now time.Time) int {
 		}
 	}
 	if turns {
-		best = slices.MinFunc(s.heads, func(a, b *Seq) int { return a.due().Compare(b.due()) })
+		best = slices.MinFunc(s.seats.heads, func(a, b *Seq) int { return a.due().Compare(b.due()) })
 	}
 	return slices.Index(s.waiting, best)
 }
 
 // enterHeads makes q the first of those with its objective, if its turn is earlier.
 func (s *Scheduler) enterHeads(q *Seq) {
-	for i, h := range s.heads {
+	for i, h := range s.seats.heads {
 		if h.Objective == q.Objective {
 			if s.ledger.compare(q, h) < 0 {
-				s.heads[i] = q
+				s.seats.heads[i] = q
 			}
 			return
 		}
 	}
-	s.heads = append(s.heads, q)
+	s.seats.heads = append(s.seats.heads, q)
 }
-
-// due returns when the first token of a sequence should come.
-func (q *Seq) due() time.Time { return q.arrived.Add(q.Objective - q.Waited) }
 
 // aged reports whether a sequence has waited for too long.
 func (s *Scheduler) aged(q *Seq, now time.Time) bool { return now.Sub(q.since) >= s.cfg.AgeMax }
@@ -81,20 +78,20 @@ func (s *Scheduler) aged(q *Seq, now time.Time) bool { return now.Sub(q.since) >
 // goesFirst reports whether a sequence goes before all classes: it has waited too
 // long, and its class has had less than its share of the seats for as long.
 func (s *Scheduler) goesFirst(q *Seq, now time.Time) bool {
-	owed := s.owed[q.Class]
-	return q == s.favoured || s.aged(q, now) && !owed.IsZero() && now.Sub(owed) >= s.cfg.AgeMax
+	owed := s.seats.owed[q.Class]
+	return q == s.background.favoured || s.aged(q, now) && !owed.IsZero() && now.Sub(owed) >= s.cfg.AgeMax
 }
 
 // settleSeats notes since when classes have less than their share of the seats: less
 // than one, or than what they have by weight.
 func (s *Scheduler) settleSeats(now time.Time) {
 	held, fair := s.seatsHeld(), s.fairSeats()
-	for class := range s.owed {
+	for class := range s.seats.owed {
 		switch short := held[class] < max(1, fair[class]) && s.ledger.classes[class].present > 0; {
 		case !short:
-			s.owed[class] = time.Time{}
-		case s.owed[class].IsZero():
-			s.owed[class] = now
+			s.seats.owed[class] = time.Time{}
+		case s.seats.owed[class].IsZero():
+			s.seats.owed[class] = now
 		}
 	}
 }

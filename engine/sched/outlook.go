@@ -44,7 +44,7 @@ func (s *Scheduler) Outlook() (o Outlook, known bool) {
 
 // Spend says how much time will be spent before the next pass: its target
 // leaves that much less for the pass itself.
-func (s *Scheduler) Spend(d time.Duration) { s.spent = d }
+func (s *Scheduler) Spend(d time.Duration) { s.pass.spent = d }
 
 // Trim leaves part at most draft of its draft tokens.
 func (p *Plan) Trim(part *Part, draft int) {

@@ -2,6 +2,8 @@ package sched
 
 import (
 	"time"
+
+	"parley/engine/kv"
 )
 
 // Work is what makes a pass take time: how many rows it computes, and how many
@@ -88,4 +90,12 @@ func (p *Pace) Fit(w Work, computed, most int, limit time.Duration) int {
 		}
 	}
 	return low
+}
+
+// A copyPace knows how long it takes to copy a block from tier to tier, from
+// the copies that were measured.
+type copyPace struct {
+	block   [kv.Tiers][kv.Tiers]time.Duration // 0: never measured
+	planned time.Duration                     // in the present pass
+	claims  int
 }

@@ -56,8 +56,8 @@ func TestRandomLoad(t *testing.T) {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
 		}
-		if load := s.Load(); load.Pool.InUse != 0 || s.places != 0 {
-			t.Fatalf("seed %d: left behind %+v, %d places", seed, load, s.places)
+		if load := s.Load(); load.Pool.InUse != 0 || s.seats.places != 0 {
+			t.Fatalf("seed %d: left behind %+v, %d places", seed, load, s.seats.places)
 		}
 		preempted += s.stats.Preempted
 		yielded += s.stats.Yielded

@@ -2,7 +2,6 @@ package sched
 
 import (
 	"cmp"
-	"math"
 	"time"
 
 	"parley"
@@ -17,32 +16,6 @@ const earnedShare = 16
 // sequences that write: a fifth where those just miss the target.
 const readersLeast = 5
 
-// reservedSeats returns how many seats only each class itself uses: its share of
-// all, at least one if it reserves any. One seat is left for every class, so that
-// none is refused for want of a seat.
-func (c *Config) reservedSeats() (seats [parley.Classes]int) {
-	left := c.Seqs - 1
-	for class := parley.Classes - 1; class >= 0; class-- {
-		if share := c.Reserve[class]; share > 0 {
-			seats[class] = min(left, max(1, int(math.Round(share*float64(c.Seqs)))))
-			left -= seats[class]
-		}
-	}
-	return seats
-}
-
-// Seats returns how many seats a class can ever have: those that no other class
-// reserves.
-func (c *Config) Seats(class parley.Class) int {
-	n := c.Seqs
-	for other, seats := range c.reservedSeats() {
-		if parley.Class(other) != class {
-			n -= seats
-		}
-	}
-	return n
-}
-
 // seatsHeld returns how many seats the running sequences of each class have, with
 // those for forks to come.
 func (s *Scheduler) seatsHeld() (held [parley.Classes]int) {
@@ -54,7 +27,7 @@ func (s *Scheduler) seatsHeld() (held [parley.Classes]int) {
 
 // seatsShort returns how many more seats must become free before q can run.
 func (s *Scheduler) seatsShort(q *Seq) int {
-	short := s.places + 1 + q.Forks - s.cfg.Seqs
+	short := s.seats.places + 1 + q.Forks - s.cfg.Seqs
 	if s.cfg.Reserve == [parley.Classes]float64{} {
 		return short
 	}
@@ -116,7 +89,7 @@ func (s *Scheduler) yields(q *Seq, now time.Time) (victim *Seq) {
 // of its class to get a seat again.
 func (s *Scheduler) yield(v *Seq, now time.Time) {
 	s.stats.Yielded++
-	v.yielded = true
+	v.yield(now)
 	s.preempt(v, now)
 }
 

@@ -15,8 +15,8 @@ import (
 // it had before, and that no sequence was preempted more often than it may be.
 func checkSeats(t *testing.T, s *Scheduler) {
 	t.Helper()
-	if s.places > s.cfg.Seqs {
-		t.Fatalf("%d of %d seats are taken", s.places, s.cfg.Seqs)
+	if s.seats.places > s.cfg.Seqs {
+		t.Fatalf("%d of %d seats are taken", s.seats.places, s.cfg.Seqs)
 	}
 	for class, held := range s.seatsHeld() {
 		if most := s.cfg.Seats(parley.Class(class)); held > most {

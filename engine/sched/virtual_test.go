@@ -225,7 +225,7 @@ func TestBackgroundMoves(t *testing.T) {
 				v.add(parley.Enterprise, "big", 60, 40)
 			}
 			v.pass()
-			if v.s.favoured != nil && v.s.oldestBackground() == nil && len(ended) < 2 {
+			if v.s.background.favoured != nil && v.s.oldestBackground() == nil && len(ended) < 2 {
 				t.Fatal("two were let in at once")
 			}
 			if took := v.done[behind[len(ended)]]; took > 0 {
