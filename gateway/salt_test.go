@@ -10,7 +10,8 @@ import (
 )
 
 // TestTenantsAreKeptApart looks at the salts of workers' requests: each tenant has
-// one, which is always the same and which the client cannot choose.
+// one, which is always the same. A client can divide what its tenant shares by a salt of its
+// own, but not reach that of another tenant.
 func TestTenantsAreKeptApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &worker{script: speak(t, "x", 0)}
@@ -24,6 +25,13 @@ func TestTenantsAreKeptApart(t *testing.T) {
 		if len(w.asked) != 3 || w.asked[0].Salt == w.asked[1].Salt || w.asked[0].Salt != w.asked[2].Salt ||
 			w.asked[0].Salt == (parley.Salt{}) {
 			t.Errorf("%d requests, salts %v", len(w.asked), w.asked)
+		}
+		s.chat(`,"seed":4,"cache_salt":"other"`)
+		s.chat(`,"seed":5`)
+		s.chat(`,"seed":6,"extra_key":"mine"`)
+		if w.asked[3].Salt == w.asked[2].Salt || w.asked[4].Salt == w.asked[2].Salt ||
+			w.asked[5].Salt != w.asked[2].Salt {
+			t.Error("the salt of a client changes nothing")
 		}
 	})
 }

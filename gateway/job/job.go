@@ -90,6 +90,8 @@ type shareTerms struct {
 	// seeded jobs name their own seed; public ones open with a prompt that the
 	// operator made public.
 	seeded, public bool
+	// salt is the client's own.
+	salt string
 }
 
 // Uncached keeps the answer from being shared: private ones are not put into the cache,

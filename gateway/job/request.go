@@ -30,6 +30,9 @@ func (j *Job) request(m *models.Model, g *openai.Generation, prompt []parley.Tok
 		r.Sampling.Seed = randomSeed()
 	}
 	j.claim(m, r)
+	if j.share.salt = g.CacheSalt; g.CacheSalt != "" {
+		r.Salt, r.PublicTokens = j.server.Salts.within(j.server.Salts.Scope.of(j.Record.Who), g.CacheSalt), 0
+	}
 	if g.Session != "" { // clients of two tenants may choose the same name
 		r.Session = r.Tenant + " " + g.Session
 	}
@@ -77,7 +80,10 @@ func (j *Job) sharing(m *models.Model) infer.SharePolicy {
 		Private:    j.share.private,
 		Fresh:      j.share.fresh,
 	}
-	if j.share.public {
+	switch {
+	case j.share.salt != "":
+		p.Scope += "\x00salt\x00" + j.share.salt
+	case j.share.public:
 		p.Scope = ""
 	}
 	return p

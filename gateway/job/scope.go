@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
+	"fmt"
 	"sync"
 
 	"parley"
@@ -58,6 +59,15 @@ func (s *Salts) of(scope string) (salt parley.Salt) {
 	defer func() { s.known.Store(scope, salt) }()
 	mac := hmac.New(sha256.New, s.Key)
 	mac.Write([]byte("parley tenant salt 1\x00" + scope))
+	copy(salt[:], mac.Sum(nil))
+	return salt
+}
+
+// within returns the salt of requests of a scope that have a salt of their own. Clients
+// make those up, so they are not kept.
+func (s *Salts) within(scope, own string) (salt parley.Salt) {
+	mac := hmac.New(sha256.New, s.Key)
+	fmt.Fprintf(mac, "parley cache_salt 1\x00%d\x00%s%s", len(scope), scope, own)
 	copy(salt[:], mac.Sum(nil))
 	return salt
 }

@@ -12,6 +12,9 @@ const (
 	retainMax      = 24 * time.Hour
 )
 
+// saltBytesMax bounds cache_salt.
+const saltBytesMax = 1024
+
 // readCache takes the hints that more requests with the same beginning follow.
 // They change how long the prompt is kept, never the answer.
 func (g *Generation) readCache(f *fields) {
@@ -36,6 +39,16 @@ func (g *Generation) readCache(f *fields) {
 			return nil
 		})
 	})
+	for _, name := range []string{"cache_salt", "extra_key"} {
+		f.with(name, func(v value) (err error) {
+			g.CacheSalt, err = v.text()
+			if err == nil && (g.CacheSalt == "" || len(g.CacheSalt) > saltBytesMax) {
+				err = v.invalid("invalid_value", "a text of %d bytes. Expected 1 to %d.", len(g.CacheSalt),
+					saltBytesMax)
+			}
+			return err
+		})
+	}
 	f.oneOf("prompt_cache_retention", &policy, "in_memory", "in-memory", "24h")
 	if policy == "24h" {
 		g.Retain = retainExtended

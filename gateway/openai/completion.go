@@ -48,6 +48,8 @@ func ParseCompletion(body []byte) (*CompletionRequest, error) {
 	r := &CompletionRequest{Generation: readGeneration(f)}
 	r.Prompts = readPrompts(f, "prompt", promptsMax)
 	f.flag("echo", &r.Echo)
+	f.with("add_special_tokens", refuseUnless("true"))
+	r.Format.readResponseFormat(f)
 	if r.Gap = readGap(f); r.Gap != nil && r.Echo {
 		suffix, _ := f.take("suffix")
 		f.fail(suffix.invalid("invalid_value", "a gap to fill cannot be combined with 'echo'."))

@@ -144,6 +144,17 @@ func (f *fields) decimal(name string, low, high float64, into *float32) {
 	}
 }
 
+// refuseUnless rejects a member that an interface does not have, unless its value is neutral
+// and asks for nothing.
+func refuseUnless(neutral string) func(value) error {
+	return func(v value) error {
+		if string(v.raw) == neutral {
+			return nil
+		}
+		return v.unsupported("this interface does not have it: leave it out.")
+	}
+}
+
 // with hands the member called name to read, if it is there.
 func (f *fields) with(name string, read func(value) error) {
 	if v, ok := f.take(name); ok {

@@ -9,8 +9,8 @@ import (
 
 func TestForeignFieldsAreHonouredOrRefused(t *testing.T) {
 	for _, name := range foreign.FieldNames() {
-		if name == "skip_special_tokens" {
-			continue // the only one that asks by being false
+		if foreign.FieldAsks(name, "false") {
+			continue // they ask by being false
 		}
 		for value, refused := range map[string]bool{"null": false, "false": false, "[]": false, "3": true,
 			`["a"]`: true} {
@@ -20,6 +20,25 @@ func TestForeignFieldsAreHonouredOrRefused(t *testing.T) {
 				t.Errorf("%s %s: %v", name, value, err)
 			}
 		}
+	}
+	for field, refused := range map[string]bool{`"echo":true`: true, `"echo":false`: false, `"best_of":2`: true,
+		`"best_of":1`: false, `"add_special_tokens":true`: true, `"add_special_tokens":false`: false,
+		`"include_reasoning":false`: true, `"include_reasoning":true`: false, `"cache_salt":""`: true} {
+		name, _, _ := strings.Cut(strings.Trim(field, `"`), `"`)
+		_, err := ParseChat([]byte(`{"model":"m","messages":[{"role":"user","content":"a"}],` + field + `}`))
+		if (err != nil) != refused || refused && !strings.Contains(err.Error(), "'"+name+"'") {
+			t.Errorf("%s in a chat: %v", field, err)
+		}
+	}
+	for field, refused := range map[string]bool{`"echo":true`: false, `"best_of":2`: false,
+		`"add_special_tokens":true`: false, `"add_special_tokens":false`: true} {
+		if _, err := ParseCompletion([]byte(`{"model":"m","prompt":"a",` + field + `}`)); (err != nil) != refused {
+			t.Errorf("%s in a completion: %v", field, err)
+		}
+	}
+	plain, err := ParseCompletion([]byte(`{"model":"m","prompt":"a","response_format":{"type":"json_object"}}`))
+	if err != nil || plain.Format.Kind != "json_object" {
+		t.Errorf("a format of a completion: %+v, %v", plain, err)
 	}
 	for field, kind := range map[string]string{`"json_schema":{"type":"object"}`: "json_schema",
 		`"regex":"a+"`: "regex"} {

@@ -52,6 +52,9 @@ type Generation struct {
 	FinishJSON bool
 	// Retain is how long the prompt should stay in memory for the next request.
 	Retain time.Duration
+	// CacheSalt is cache_salt, as vLLM and SGLang have it: the prompt shares what is
+	// cached only with requests of its tenant that have the same; empty for no such bound.
+	CacheSalt string
 	// Session names the requests that continue each other: those of a conversation,
 	// else with one prompt_cache_key, else of one user whom the client names; empty if
 	// nothing was named.

@@ -103,6 +103,10 @@ func (q *question) UnmarshalJSON(body []byte) error {
 				"response_format or a gateway", name)
 		}
 	}
+	// Prompts of text begin as the model's vocabulary says, chats as its template does.
+	if _, chat := given["messages"]; string(given["add_special_tokens"]) == strconv.FormatBool(chat) {
+		return parley.Invalid("add_special_tokens", "a worker does not support add_special_tokens: omit it")
+	}
 	if s := q.StructuredOutputs; s != nil && len(s.Grammar)+len(s.StructuralTag) > 0 {
 		return parley.Invalid("structured_outputs", "a worker supports json, json_object, regex and choice of "+
 			"structured_outputs, and neither grammar nor structural_tag")
