@@ -143,6 +143,12 @@ const (
 	seqsGPU       = 256
 )
 
+// registering returns the configuration with a registry for its metrics.
+func (c Config) registering(r prometheus.Registerer) Config {
+	c.Registry = r
+	return c
+}
+
 func (c Config) withDefaults(ck *weights.Checkpoint) Config {
 	if c.Name == "" {
 		c.Name = nameOf(ck)
