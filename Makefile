@@ -135,6 +135,10 @@ fuzz: ## every fuzz target for FUZZTIME each (default ten minutes)
 bench: build ## tokenizer MB/s, and tokens/s of polly and of a 1B-shaped random model
 	./test/run-bench.sh $(BIN) $(BENCHTIME)
 
+.PHONY: bench-sim
+bench-sim: ## simulate a million requests over 64 workers on one core; fails above 60 s of processor time [SIM_PART=0.1]
+	GOMAXPROCS=1 $(GO) test ./sim -run '^$$' -bench '^BenchmarkMillion$$' -benchtime 1x -timeout 30m
+
 .PHONY: bench-store
 bench-store: ## a small write beside a flood of large ones, in SQLite and PostgreSQL; fails where its p99 is above 250 ms
 	./test/postgres.sh $(GO) test ./gateway/convo -run '^$$' -bench '^BenchmarkNeighbour$$' -benchtime $(or $(WRITES),1000)x

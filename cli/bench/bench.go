@@ -58,7 +58,7 @@ PARLEY_API_KEY.`,
 		}
 		return bench(cmd.Context(), f, cmd.OutOrStdout(), cmd.ErrOrStderr())
 	}
-	cmd.AddCommand(newBenchCompare(), newBenchTyping())
+	cmd.AddCommand(newBenchCompare(), newBenchTyping(), newBenchCalibrate())
 	return cmd
 }
 
