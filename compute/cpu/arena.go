@@ -56,3 +56,8 @@ func (a *arena) give() (errs []error) {
 	*a = arena{}
 	return errs
 }
+
+const cacheLine = 64
+
+// largeBytes is from which size on memory is taken from the system, in large pages where it has them.
+const largeBytes = 2 << 20

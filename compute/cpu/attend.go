@@ -19,53 +19,12 @@ const segmentBlocks = 16
 // to in less time than it takes to share the work.
 const inlineBlocks = 96
 
-// attendScratch is what a worker keeps for the queries of an item.
-type attendScratch struct {
-	queries []float32 // [head][row][query of the group][dim]
-	scores  []float32 // [query][16], of one head
-	states  []float32 // [head][row][query of the group][stateHead+dim]
-	totals  []float32 // the same, over all segments so far
-	open    []float32 // keys and values of a block, widened, with their scales
-}
-
-// A rowTile is some rows of one sequence that pass over its context together.
-type rowTile struct {
-	row, rows   int
-	first, last int // blocks that the rows look at
-}
-
 // segments returns the first and last segment that the rows look at.
 func (t *rowTile) segments() (first, last int) {
 	return t.first / segmentBlocks, t.last / segmentBlocks
 }
 
-// An attendItem is what one thread does at once: the queries of a tile that
-// belong to some heads of keys and values. They lie side by side in a block,
-// so that a thread that takes several of them reads longer stretches of memory.
-type attendItem struct {
-	tile, head, heads int
-	segment           int // allSegments, or the one to compute
-}
-
 const allSegments = -1
-
-// attendJob computes attention.
-type attendJob struct {
-	c       *CPU
-	layer   int
-	dst, q  *buffer
-	a       *compute.Attention
-	kernels attendKernels
-	group   int // queries that share a head of keys and values
-	tile    int // most rows of a tile
-	heads   int // most heads of an item
-	tiles   []rowTile
-	items   []attendItem
-
-	// With segments as items:
-	firsts   []int     // the first item of each tile and range of heads, and the number of items
-	partials []float32 // states of all items
-}
 
 // Attend computes the attention of each row over its context.
 //
@@ -260,9 +219,6 @@ func (j *attendJob) attendSegment(s *attendScratch, states []float32, item *atte
 		v.attend(first, last+1)
 	}
 }
-
-// mergeJob merges the segments of each tile and range of heads.
-type mergeJob struct{ *attendJob }
 
 func (j *mergeJob) run(_, from, to int) {
 	for i := from; i < to; i++ {

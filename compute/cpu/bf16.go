@@ -1,123 +1,6 @@
 package cpu
 
-import (
-	"fmt"
-
-	"parley/model/weights"
-)
-
-// A processor whose matrix unit takes bfloat16 ("brain" floats, the upper halves
-// of float32) multiplies weights of that type with it, however few rows there
-// are. Activations are split into two such numbers, which together have about as
-// many bits as matter beside the rounding of sums. Products of these numbers are
-// exact in float32, so the results are nearly as close to the reference as those
-// of vector kernels.
-//
-// With [Fast] numerics activations and weights of most types are rounded to one
-// such number each. Half floats in exact numerics stay with vector kernels: to
-// take them apart costs one row more time than memory does.
-//
-// The unit takes steps of 32 columns: it adds up the products of the even ones
-// and those of the odd ones, and adds the sum of both to what it has. This
-// order depends on the columns alone.
-const (
-	// stepColumns is how many columns a step has.
-	stepColumns = 32
-	// brainBytes is the size of one part of a row's step, panelStep that of a panel's.
-	brainBytes = 2 * stepColumns
-	panelStep  = brainBytes * panelOutputs
-	// brainTile is how many rows a tile has. Kernels take one or two.
-	brainTile = 16
-	// brainCols is how many columns of a panel pass over the rows at a time.
-	brainCols = 2048
-	// brainOpen bounds the panels that rows pass over one after the other, and
-	// brainPassed those rows. Both together stay in the second-level cache.
-	brainOpen   = 1 << 20
-	brainPassed = 512 << 10
-	// brainFew is up to how many rows vectors do what the matrix unit would.
-	brainFew = 4
-	// fewSlots is up to how many rows a mixture's experts may have together for
-	// this, as each may have few.
-	fewSlots = 64
-	// brainSome is up to how many rows a panel is used at once, so that a
-	// short piece of it is opened at a time: brainPiece columns.
-	brainSome, brainPiece = 2 * brainTile, 256
-)
-
-// Numerics say how exactly a [CPU] computes.
-type Numerics uint8
-
-const (
-	// Exact numerics keep the promises of package compute.
-	Exact Numerics = iota
-	// Fast numerics round what meets in the matrix unit to bfloat16, where
-	// there are many rows or the weights have 16 bits. What a row gives then
-	// depends, in the last places, on whether many rows ran with it. A
-	// processor without such a unit computes as with Exact.
-	Fast
-)
-
-// String returns the name that [ParseNumerics] takes.
-func (n Numerics) String() string {
-	if n == Fast {
-		return "fast"
-	}
-	return "exact"
-}
-
-// ParseNumerics returns the numerics of the given name.
-func ParseNumerics(name string) (Numerics, error) {
-	for _, n := range []Numerics{Exact, Fast} {
-		if n.String() == name {
-			return n, nil
-		}
-	}
-	return Exact, fmt.Errorf("cpu: no numerics %q: use exact or fast", name)
-}
-
-// A brainClass says of how many parts activations are.
-type brainClass uint8
-
-const (
-	brainRounded brainClass = iota
-	brainSplit
-	brainClasses
-)
-
-// parts returns how many parts a row has.
-func (b brainClass) parts() int { return int(b) + 1 }
-
-// gemmBrainFunc multiplies rows with steps of a panel: n times 32 rows, or as
-// many as the configuration says.
-type gemmBrainFunc func(n int, dst []float32, dstStride int, act []byte, actStride int, panel []byte, steps int,
-	config []byte, more bool)
-
-// gemmFewFunc multiplies up to brainFew rows with steps of a panel as it is stored.
-// It gives the bits of a gemmBrainFunc.
-type gemmFewFunc func(rows int, dst []float32, dstStride int, x []float32, xStride int, panel []byte, steps int,
-	more bool)
-
-// brainKernels are what a processor does whose matrix unit takes bfloat16. What
-// they compute is defined by their twins (see [plainBrainGemm]).
-type brainKernels struct {
-	rows        [brainClasses]func(dst []byte, src []float32, steps int)
-	floats      [brainClasses]func(dst, src []float32, steps int)
-	roundF16    func(dst, panel []byte, steps int)
-	roundPacked [packKinds]func(dst, panel []byte, blocks int)
-	gemm        [brainClasses][2]gemmBrainFunc // for one tile of rows, and for two
-	fewBF16     [brainClasses]gemmFewFunc
-	fewF16      gemmFewFunc // rounded
-}
-
-// A brainForm is how a matrix meets the matrix unit.
-type brainForm struct {
-	// open writes steps of a panel as the unit takes them; nil if they are stored so.
-	open func(dst, panel []byte, steps int)
-	// few does it for few rows.
-	few gemmFewFunc
-	// from is from how many rows on the form is used.
-	from int
-}
+import "parley/model/weights"
 
 // brainFormOf returns the form of matrices of type t, nil if there is none.
 func (c *CPU) brainFormOf(t weights.DType) *brainForm {
@@ -156,12 +39,6 @@ func fewRowFloats(cols, parts int) int { return stepsOf(cols) * parts * stepColu
 func brainRowBytes(cols, parts int) int {
 	const line = 64
 	return (stepsOf(cols)*parts*brainBytes/line | 1) * line
-}
-
-// splitJob writes rows as parts of bfloat16.
-type splitJob struct {
-	c  *CPU
-	in input
 }
 
 func (j *splitJob) run(_, from, to int) {

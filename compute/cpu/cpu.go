@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 
 	"parley/compute"
 )
@@ -23,72 +24,7 @@ type Options struct {
 	Share *CPU
 }
 
-// A CPU is the fast backend on the processor. It implements [compute.Backend].
-//
-// Matrices of type Q8_0, Q4_0, Q4_K, Q6_K, F32, F16 and BF16 are packed when they
-// are uploaded, with as many bits per weight as in the file, into panels of 32
-// outputs that kernels read from end to end; other types stay as they are in
-// the file and are unpacked as they are used. Activations are float32, and
-// quantized to int8 in blocks of 32 columns where they meet quantized weights.
-//
-// For each row and output the additions happen in one order, which depends on the
-// columns alone, and attention proceeds block by block of 16 positions. So
-// the promise of package compute holds: the same bits for a row, whatever
-// runs beside it.
-type CPU struct {
-	kernels  *kernelSet
-	numerics Numerics
-	pool     *pool
-	shared   bool // the pool is another backend's
-	workers  []*worker
-	memory   arena // taken for weights and the pool
-
-	step   *compute.Step
-	rows   []rowPosition // of the step
-	ropes  []compute.Rope
-	angles []angles // for each of the ropes
-	kv     kvPool
-	jobs   jobs
-	scratch
-}
-
 var _ compute.Backend = (*CPU)(nil)
-
-// A rowPosition is where a row of the step stands.
-type rowPosition struct {
-	seq *compute.Seq
-	pos int
-}
-
-// A worker is the scratch memory of one thread.
-type worker struct {
-	tile     [2 * brainTile * panelOutputs]float32 // results for a panel that is not full
-	sums     [lanes]float32
-	row      []float32 // part of a dequantized row
-	unpacked []float32 // part of a dequantized panel
-	open     []byte    // unpacked panels for the matrix unit
-	products []byte    // of a tile, beginning at a cache line
-	attend   attendScratch
-	beside   redoScratch
-}
-
-// jobs are the tasks of the pool, kept so that no step allocates one.
-type jobs struct {
-	pack     packJob
-	angle    angleJob
-	embed    embedJob
-	norm     normJob
-	add      addJob
-	quantize quantizeJob
-	split    splitJob
-	columns  columnsJob
-	multiply multiplyJob
-	rope     ropeJob
-	attend   attendJob
-	merge    mergeJob
-	gather   gatherJob
-	combine  combineJob
-}
 
 // maxThreads bounds how many threads a backend may ask for.
 const maxThreads = 1024
@@ -147,17 +83,6 @@ func (c *CPU) Close() error {
 	return errors.Join(c.memory.give()...)
 }
 
-// A buffer holds activations.
-type buffer struct {
-	rows, cols int
-	data       []float32
-}
-
-// Dims returns the number of rows and columns.
-func (b *buffer) Dims() (rows, cols int) { return b.rows, b.cols }
-
-func (b *buffer) row(i int) []float32 { return b.data[i*b.cols:][:b.cols:b.cols] }
-
 // NewBuffer takes memory for activations.
 func (c *CPU) NewBuffer(rows, cols int) (compute.Buffer, error) {
 	if rows < 1 || cols < 1 || rows > maxElements/cols {
@@ -168,57 +93,6 @@ func (c *CPU) NewBuffer(rows, cols int) (compute.Buffer, error) {
 		return nil, fmt.Errorf("%w for a buffer of %d by %d", err, rows, cols)
 	}
 	return &buffer{rows: rows, cols: cols, data: data}, nil
-}
-
-// largeBytes is from which size on memory is taken from the system, in large pages where it has them.
-const largeBytes = 2 << 20
-
-// takeFloats takes memory for activations.
-func (c *CPU) takeFloats(n int) ([]float32, error) {
-	if 4*n < largeBytes {
-		return make([]float32, n), nil
-	}
-	b, err := c.memory.take(4 * int64(n))
-	return view[float32](b), err
-}
-
-// reserveBytes makes s at least n long.
-func (c *CPU) reserveBytes(s *[]byte, n int) (err error) {
-	switch {
-	case cap(*s) >= n:
-	case n < largeBytes:
-		*s = make([]byte, n)
-	default:
-		*s, err = c.memory.take(int64(n))
-	}
-	return err
-}
-
-// reserveFloats makes s at least n long.
-func (c *CPU) reserveFloats(s *[]float32, n int) error {
-	if cap(*s) >= n {
-		return nil
-	}
-	f, err := c.takeFloats(n)
-	if err == nil {
-		*s = f
-	}
-	return err
-}
-
-// maxElements bounds what is taken at once, so that sizes in bytes do not overflow.
-const maxElements = 1 << 46
-
-// inlineWork is how many elements one thread handles in less time than it takes to wake another.
-const inlineWork = 16 << 10
-
-// overRows runs a task over rows of the given width: alone if that is little.
-func (c *CPU) overRows(t task, rows, width int) {
-	if rows*width <= inlineWork {
-		t.run(0, 0, rows)
-		return
-	}
-	c.pool.do(t, rows, max(1, inlineWork/4/width, rows/(itemsPerThread*len(c.workers))))
 }
 
 // Begin makes step the current one and computes its rotations. The one before
@@ -233,28 +107,6 @@ func (c *CPU) Begin(step *compute.Step, ropes []compute.Rope) {
 		}
 	}
 	c.computeAngles()
-}
-
-// scratch is memory that operations use inside. It grows to what a step needs, and
-// Reserve lets it grow beforehand.
-type scratch struct {
-	quantized []byte    // activations, one row after the other
-	columns   []float32 // activations of tiles of rows, column after column
-	brain     []byte    // activations as parts of bfloat16
-	few       []float32 // those of few rows, each part in a float32
-	hidden    []float32 // gate of an MLP
-	up        []float32 // the other half of it; then results of experts
-	gathered  []float32 // rows that an expert or the logits need side by side
-	routes    routes
-}
-
-// grow makes s at least n long, keeping nothing.
-func grow[T any](s *[]T, n int) []T {
-	if cap(*s) < n {
-		*s = make([]T, n)
-	}
-	*s = (*s)[:n]
-	return *s
 }
 
 // scratchRows returns how many rows of each kind the limits lead to.
@@ -306,4 +158,20 @@ func (c *CPU) Reserve(l compute.Limits) error {
 		w.growProducts()
 	}
 	return nil
+}
+
+// pickPath returns the kernels of the named path, or the best ones for "".
+func pickPath(all []path, name string) (*kernelSet, error) {
+	var names []string
+	for _, p := range all {
+		if p.supported && (name == "" || name == p.kernels.name) {
+			return p.kernels, nil
+		}
+		if name == p.kernels.name {
+			return nil, fmt.Errorf(
+				"cpu: this processor has not all instructions of path %q: use another or leave it open", name)
+		}
+		names = append(names, p.kernels.name)
+	}
+	return nil, fmt.Errorf("cpu: no path %q: use one of %s, or leave it open", name, strings.Join(names, ", "))
 }

@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"fmt"
-	"strings"
 
 	"parley/compute"
 )
@@ -74,90 +73,132 @@ type attendKernels struct {
 		scale float32, open []float32)
 }
 
+// gemmBrainFunc multiplies rows with steps of a panel: n times 32 rows, or as
+// many as the configuration says.
+type gemmBrainFunc func(n int, dst []float32, dstStride int, act []byte, actStride int, panel []byte, steps int,
+	config []byte, more bool)
+
+// gemmFewFunc multiplies up to brainFew rows with steps of a panel as it is stored.
+// It gives the bits of a gemmBrainFunc.
+type gemmFewFunc func(rows int, dst []float32, dstStride int, x []float32, xStride int, panel []byte, steps int,
+	more bool)
+
+// brainKernels are what a processor does whose matrix unit takes bfloat16. What
+// they compute is defined by their twins (see [plainBrainGemm]).
+type brainKernels struct {
+	rows        [brainClasses]func(dst []byte, src []float32, steps int)
+	floats      [brainClasses]func(dst, src []float32, steps int)
+	roundF16    func(dst, panel []byte, steps int)
+	roundPacked [packKinds]func(dst, panel []byte, blocks int)
+	gemm        [brainClasses][2]gemmBrainFunc // for one tile of rows, and for two
+	fewBF16     [brainClasses]gemmFewFunc
+	fewF16      gemmFewFunc // rounded
+}
+
+// A brainForm is how a matrix meets the matrix unit.
+type brainForm struct {
+	// open writes steps of a panel as the unit takes them; nil if they are stored so.
+	open func(dst, panel []byte, steps int)
+	// few does it for few rows.
+	few gemmFewFunc
+	// from is from how many rows on the form is used.
+	from int
+}
+
+// tileKernels are what a processor with a matrix unit does beyond a kernelSet.
+type tileKernels struct {
+	unpack [packKinds]func(dst, panel []byte, blocks int)
+	gemm   [packKinds]gemmTilesFunc
+}
+
+// gemmTilesFunc multiplies n tiles of rows with unpacked blocks. It reads one
+// block beyond them.
+type gemmTilesFunc func(n int, dst []float32, dstStride int, act, facts []byte, actStride int, open []byte, blocks int,
+	products []byte)
+
+// Numerics say how exactly a [CPU] computes.
+type Numerics uint8
+
+const (
+	// Exact numerics keep the promises of package compute.
+	Exact Numerics = iota
+	// Fast numerics round what meets in the matrix unit to bfloat16, where
+	// there are many rows or the weights have 16 bits. What a row gives then
+	// depends, in the last places, on whether many rows ran with it. A
+	// processor without such a unit computes as with Exact.
+	Fast
+)
+
+// String returns the name that [ParseNumerics] takes.
+func (n Numerics) String() string {
+	if n == Fast {
+		return "fast"
+	}
+	return "exact"
+}
+
+// ParseNumerics returns the numerics of the given name.
+func ParseNumerics(name string) (Numerics, error) {
+	for _, n := range []Numerics{Exact, Fast} {
+		if n.String() == name {
+			return n, nil
+		}
+	}
+	return Exact, fmt.Errorf("cpu: no numerics %q: use exact or fast", name)
+}
+
+// A brainClass says of how many parts activations are.
+type brainClass uint8
+
+// parts returns how many parts a row has.
+func (b brainClass) parts() int { return int(b) + 1 }
+
+const (
+	brainRounded brainClass = iota
+	brainSplit
+	brainClasses
+)
+
+// A processor whose matrix unit takes bfloat16 ("brain" floats, the upper halves
+// of float32) multiplies weights of that type with it, however few rows there
+// are. Activations are split into two such numbers, which together have about as
+// many bits as matter beside the rounding of sums. Products of these numbers are
+// exact in float32, so the results are nearly as close to the reference as those
+// of vector kernels.
+//
+// With [Fast] numerics activations and weights of most types are rounded to one
+// such number each. Half floats in exact numerics stay with vector kernels: to
+// take them apart costs one row more time than memory does.
+//
+// The unit takes steps of 32 columns: it adds up the products of the even ones
+// and those of the odd ones, and adds the sum of both to what it has. This
+// order depends on the columns alone.
+const (
+	// stepColumns is how many columns a step has.
+	stepColumns = 32
+	// brainBytes is the size of one part of a row's step, panelStep that of a panel's.
+	brainBytes = 2 * stepColumns
+	panelStep  = brainBytes * panelOutputs
+	// brainTile is how many rows a tile has. Kernels take one or two.
+	brainTile = 16
+	// brainCols is how many columns of a panel pass over the rows at a time.
+	brainCols = 2048
+	// brainOpen bounds the panels that rows pass over one after the other, and
+	// brainPassed those rows. Both together stay in the second-level cache.
+	brainOpen   = 1 << 20
+	brainPassed = 512 << 10
+	// brainFew is up to how many rows vectors do what the matrix unit would.
+	brainFew = 4
+	// fewSlots is up to how many rows a mixture's experts may have together for
+	// this, as each may have few.
+	fewSlots = 64
+	// brainSome is up to how many rows a panel is used at once, so that a
+	// short piece of it is opened at a time: brainPiece columns.
+	brainSome, brainPiece = 2 * brainTile, 256
+)
+
 // A path is a kernel set and whether this processor can run it.
 type path struct {
 	kernels   *kernelSet
 	supported bool
-}
-
-// pickPath returns the kernels of the named path, or the best ones for "".
-func pickPath(all []path, name string) (*kernelSet, error) {
-	var names []string
-	for _, p := range all {
-		if p.supported && (name == "" || name == p.kernels.name) {
-			return p.kernels, nil
-		}
-		if name == p.kernels.name {
-			return nil, fmt.Errorf(
-				"cpu: this processor has not all instructions of path %q: use another or leave it open", name)
-		}
-		names = append(names, p.kernels.name)
-	}
-	return nil, fmt.Errorf("cpu: no path %q: use one of %s, or leave it open", name, strings.Join(names, ", "))
-}
-
-// add adds src to dst.
-func (k *kernelSet) add(dst, src []float32) {
-	n := len(src) &^ (lanes - 1)
-	k.addTo(dst, src, n)
-	plainAddTo(dst[n:], src[n:], len(src)-n)
-}
-
-// addWeighted adds scale times src to dst.
-func (k *kernelSet) addWeighted(dst, src []float32, scale float32) {
-	n := len(src) &^ (lanes - 1)
-	k.addScaled(dst, src, n, scale)
-	plainAddScaled(dst[n:], src[n:], len(src)-n, scale)
-}
-
-// scale sets dst to scale times src.
-func (k *kernelSet) scale(dst, src []float32, scale float32) {
-	n := len(src) &^ (lanes - 1)
-	k.scaleTo(dst, src, n, scale)
-	plainScaleTo(dst[n:], src[n:], len(src)-n, scale)
-}
-
-// merge sets dst to keep times dst plus add times src.
-func (k *kernelSet) merge(dst, src []float32, keep, add float32) {
-	n := len(src) &^ (lanes - 1)
-	k.blend(dst, src, n, keep, add)
-	plainBlend(dst[n:], src[n:], len(src)-n, keep, add)
-}
-
-// norm sets dst to the RMS norm of src times (w + offset). sums is room for 16 values.
-func (k *kernelSet) norm(dst, src, w, sums []float32, eps, offset float32) {
-	n := len(src) &^ (lanes - 1)
-	k.sumSquares(sums, src, n)
-	for i, v := range src[n:] {
-		sums[i] += v * v
-	}
-	scale := inverseRoot(fold(sums)/float32(len(src)) + eps)
-	k.scaleNorm(dst, src, w, n, scale, offset)
-	plainScaleNorm(dst[n:], src[n:], w[n:], len(src)-n, scale, offset)
-}
-
-// turn rotates the pairs of lo and hi.
-func (k *kernelSet) turn(lo, hi, cos, sin []float32) {
-	n := len(lo) &^ (lanes - 1)
-	k.rotate(lo, hi, cos, sin, n)
-	plainRotate(lo[n:], hi[n:], cos[n:], sin[n:], len(lo)-n)
-}
-
-// turnPairs rotates the pairs of neighbours in x.
-func (k *kernelSet) turnPairs(x, cos, sin []float32) {
-	n := len(x) &^ (lanes - 1)
-	k.rotatePairs(x, cos, sin, n)
-	plainRotatePairs(x[n:], cos[n/2:], sin[n/2:], len(x)-n)
-}
-
-// fold adds sixteen lanes in the order in which all kernels do: halves, quarters, and so on.
-func fold(sums []float32) float32 {
-	var s [lanes]float32
-	copy(s[:], sums)
-	for n := lanes / 2; n > 0; n /= 2 {
-		for i := range n {
-			s[i] += s[i+n]
-		}
-	}
-	return s[0]
 }

@@ -1,9 +1,9 @@
 package cpu
 
 import (
-	x86 "golang.org/x/sys/cpu"
-
 	"parley/compute"
+
+	x86 "golang.org/x/sys/cpu"
 )
 
 var avx512Kernels = kernelSet{

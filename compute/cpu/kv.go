@@ -7,15 +7,6 @@ import (
 	"parley/compute"
 )
 
-// A kvPool is the key/value pool: [block][layer][keys, values][head]. Keys of
-// a head are [dim][16 tokens], so that the scores of sixteen tokens are sums
-// over lanes; its values are [16 tokens][dim]. In types that have scales, those
-// of the sixteen tokens follow.
-type kvPool struct {
-	shape compute.KVShape
-	data  []byte
-}
-
 // NewKV takes the memory of the pool. The system provides it as it is first used.
 func (c *CPU) NewKV(s compute.KVShape) error {
 	if c.kv.data != nil {

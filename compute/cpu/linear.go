@@ -6,12 +6,6 @@ import (
 	"parley/compute"
 )
 
-// quantizeJob quantizes rows of activations.
-type quantizeJob struct {
-	c  *CPU
-	in input
-}
-
 func (j *quantizeJob) run(_, from, to int) {
 	in := &j.in
 	for r := from; r < to; r++ {
@@ -19,9 +13,6 @@ func (j *quantizeJob) run(_, from, to int) {
 		j.c.kernels.quantize(q, q[in.facts():], in.x[r*in.stride:], in.stride/quantBlock)
 	}
 }
-
-// columnsJob puts the inputs of tiles of rows side by side, column after column.
-type columnsJob struct{ in input }
 
 func (j *columnsJob) run(_, from, to int) {
 	cols := j.in.stride
@@ -122,13 +113,6 @@ func (c *CPU) addGated(in input, m *compute.MLP, row, width int) {
 		gated:  true,
 		act:    m.Act,
 	})
-}
-
-// gatherJob copies rows side by side.
-type gatherJob struct {
-	dst    []float32
-	src    *buffer
-	source []int32 // for each row of dst
 }
 
 func (j *gatherJob) run(_, from, to int) {

@@ -6,23 +6,6 @@ import (
 	"parley/compute"
 )
 
-// A route is one of the experts that a row uses.
-type route struct {
-	expert int
-	weight float32
-	slot   int // row of the expert's input and output among those of all experts
-}
-
-// routes say which rows go to which experts. Slots are numbered expert by
-// expert, and by row within an expert.
-type routes struct {
-	scores []float32 // [row][expert]
-	chosen []route   // [row][topK], ascending experts
-	source []int32   // row of each slot
-	starts []int     // first slot of each expert, and the number of slots
-	next   []int
-}
-
 func (r *routes) reserve(l compute.Limits) {
 	if l.Experts == 0 {
 		return
@@ -145,14 +128,6 @@ func (c *CPU) route(src *buffer, e *compute.Experts, topK int) {
 		r.choose(row, router.rows, topK, e.NormTopK)
 	}
 	r.number(router.rows, topK)
-}
-
-// combineJob adds up the weighted results of each row's experts.
-type combineJob struct {
-	c    *CPU
-	dst  *buffer
-	out  []float32 // of all slots
-	topK int
 }
 
 func (j *combineJob) run(_, from, to int) {

@@ -23,20 +23,6 @@ const (
 	itemsPerThread = 6
 )
 
-// An input is rows of activations, as floats and, where a matrix needs it, quantized.
-type input struct {
-	rows      int
-	x         []float32
-	stride    int
-	quantized []byte
-	qStride   int
-	columns   []float32 // of whole tiles, [tile][column][row]; nil if there are few rows
-	brain     []byte    // parts of bfloat16, [row][step][part][32]
-	few       []float32 // the same in float32, for few rows
-	// brainStride and fewStride are the sizes of rows there.
-	brainStride, fewStride int
-}
-
 // part returns some of the input's rows.
 func (in input) part(first, rows int) input {
 	in.rows, in.x, in.columns = rows, in.x[first*in.stride:], nil
@@ -61,34 +47,6 @@ func quantizedBytes(cols int) int {
 	const line = 64
 	blocks := (cols + quantBlock - 1) / quantBlock
 	return (blocks*(quantBlock+factBytes) + line - 1) / line * line
-}
-
-// A product is out = in·wᵀ + bias.
-type product struct {
-	w      *weight
-	bias   []float32
-	out    []float32
-	stride int
-	left   int // the first column that out has
-}
-
-// A multiplySpan is the work of one matrix in a multiplication, or of the two that
-// a gated MLP begins with: then out of the first becomes act(first)·second.
-type multiplySpan struct {
-	in            input
-	first, second product
-	gated         bool
-	act           compute.Activation
-}
-
-// A multiplyItem is what one thread does at once: some panels of a span.
-type multiplyItem struct{ span, from, to int }
-
-// multiplyJob computes several spans at once.
-type multiplyJob struct {
-	c     *CPU
-	spans []multiplySpan
-	items []multiplyItem
 }
 
 // multiply computes the spans collected in the job, and forgets them.
@@ -277,8 +235,6 @@ func evenRows(rows, most int) int {
 	tiles := (rows + most - 1) / most
 	return (rows + tiles - 1) / tiles
 }
-
-const cacheLine = 64
 
 // fewRows is up to how many rows a kernel asks for its own panel ahead of time, and
 // not for a part of the next one.

@@ -60,13 +60,19 @@ type pool struct {
 	finished chan struct{} // may bring a signal too many, never too few
 	parked   atomic.Int32  // workers that sleep until wake, less signals sent
 	wake     chan struct{}
+	crew
+	closing atomic.Bool
+	workers sync.WaitGroup
+}
+
+// A crew is the helpers, and how many of them were taken off their cores. The caller
+// alone changes it.
+type crew struct {
 	helpers  []helper // one for each worker; the caller's is not used
 	away     int      // how many helpers are away
 	trials   int      // how many are back on trial
 	now      func() time.Duration
 	switches func() int64 // how often threads were taken off their cores
-	closing  atomic.Bool
-	workers  sync.WaitGroup
 }
 
 // repeatBit marks claims of a repeatable task.
@@ -99,9 +105,7 @@ func newPoolWithClock(threads int, now func() time.Duration, switches func() int
 	p := &pool{
 		finished: make(chan struct{}, 1),
 		wake:     make(chan struct{}, threads),
-		helpers:  make([]helper, threads),
-		now:      now,
-		switches: switches,
+		crew:     crew{helpers: make([]helper, threads), now: now, switches: switches},
 	}
 	for worker := 1; worker < threads; worker++ {
 		p.workers.Go(func() { p.serve(worker) })

@@ -4,15 +4,6 @@ package cpu
 // of them there is more to copy and less to wait for.
 const redoRows = 16
 
-// redoScratch is what a worker needs to multiply some panels beside the
-// others: what it took of the job, and what came out.
-type redoScratch struct {
-	span     multiplySpan // its outputs are those below
-	from, to int          // panels
-	target   product
-	outputs  [2][]float32 // of the first and the second product, [row][outputs of the panels]
-}
-
 // repeats reports whether a worker that is held up in the multiplication can
 // be overtaken. Plain kernels must not be: what one of them reads is written
 // meanwhile, which is harmless, but a data race by Go's memory model.

@@ -3,11 +3,11 @@ package cpu
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"parley/compute"
 	"parley/compute/computetest"
 	"parley/model/weights"
+
+	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

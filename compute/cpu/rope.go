@@ -6,21 +6,9 @@ import (
 	"parley/compute"
 )
 
-// angles are the cosines and sines of one rope for each row of the step.
-type angles struct {
-	half     int
-	cos, sin []float32 // [row][half]
-}
-
 // row returns the cosines and sines of one row.
 func (a *angles) row(r int) (cos, sin []float32) {
 	return a.cos[r*a.half:][:a.half], a.sin[r*a.half:][:a.half]
-}
-
-// angleJob computes the angles of rows.
-type angleJob struct {
-	c    *CPU
-	rope int
 }
 
 // computeAngles computes the rotations of the step's rows.
@@ -51,14 +39,6 @@ func (j *angleJob) run(_, from, to int) {
 			cos[i], sin[i] = float32(c)*rope.Scale, float32(s)*rope.Scale
 		}
 	}
-}
-
-// ropeJob normalises, rotates and stores rows.
-type ropeJob struct {
-	c            *CPU
-	layer, rope  int
-	x            *compute.QKV
-	qNorm, kNorm []float32
 }
 
 // RopeStore normalises and rotates queries and keys, and stores keys and values.

@@ -2,14 +2,6 @@ package cpu
 
 import "parley/compute"
 
-// embedJob reads the tokens' rows of a table.
-type embedJob struct {
-	c     *CPU
-	dst   *buffer
-	table *weight
-	scale float32
-}
-
 func (j *embedJob) run(_, from, to int) {
 	for r := from; r < to; r++ {
 		row := j.dst.row(r)
@@ -29,14 +21,6 @@ func (c *CPU) Embed(dst compute.Buffer, table compute.Weight, scale float32) {
 	c.overRows(j, len(c.rows), j.dst.cols)
 }
 
-// normJob normalises rows.
-type normJob struct {
-	c           *CPU
-	dst, src    *buffer
-	w           []float32
-	eps, offset float32
-}
-
 func (j *normJob) run(worker, from, to int) {
 	for r := from; r < to; r++ {
 		j.c.kernels.norm(j.dst.row(r), j.src.row(r), j.w, j.c.workers[worker].sums[:], j.eps, j.offset)
@@ -48,12 +32,6 @@ func (c *CPU) Norm(dst, src compute.Buffer, w compute.Weight, eps, offset float3
 	j := &c.jobs.norm
 	j.c, j.dst, j.src, j.w, j.eps, j.offset = c, dst.(*buffer), src.(*buffer), w.(*weight).vector, eps, offset
 	c.overRows(j, len(c.rows), j.src.cols)
-}
-
-// addJob adds rows.
-type addJob struct {
-	c        *CPU
-	dst, src *buffer
 }
 
 func (j *addJob) run(_, from, to int) {

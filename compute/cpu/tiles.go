@@ -26,17 +26,6 @@ const (
 	productBytes = tileRows * panelOutputs * 4
 )
 
-// tileKernels are what a processor with a matrix unit does beyond a kernelSet.
-type tileKernels struct {
-	unpack [packKinds]func(dst, panel []byte, blocks int)
-	gemm   [packKinds]gemmTilesFunc
-}
-
-// gemmTilesFunc multiplies n tiles of rows with unpacked blocks. It reads one
-// block beyond them.
-type gemmTilesFunc func(n int, dst []float32, dstStride int, act, facts []byte, actStride int, open []byte, blocks int,
-	products []byte)
-
 // openBytes returns the size of an unpacked block.
 func (q *packing) openBytes() int {
 	lots := q.subs

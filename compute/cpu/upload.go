@@ -8,38 +8,6 @@ import (
 	"parley/model/weights"
 )
 
-// A weight is a matrix. Its stored form serves to read single rows, its
-// packed form, if it has one, to be multiplied.
-type weight struct {
-	stored     weights.Tensor
-	rows, cols int
-	packed     []byte
-	panelBytes int
-	packing    *packing // of quantized weights
-	brain      *brainForm
-	vector     []float32 // the only row of a vector
-}
-
-// Dims returns the number of rows and columns.
-func (w *weight) Dims() (rows, cols int) { return w.rows, w.cols }
-
-func (w *weight) panels() int { return (w.rows + panelOutputs - 1) / panelOutputs }
-
-func (w *weight) panel(i int) []byte { return w.packed[i*w.panelBytes:][:w.panelBytes] }
-
-// quantizes reports whether the matrix is multiplied with quantized activations.
-func (w *weight) quantizes() bool { return w.packing != nil }
-
-// forms are the forms of its input that a matrix takes beside rows of floats.
-type forms uint8
-
-const (
-	asInts    forms = 1 << iota // quantized
-	asColumns                   // tiles of rows, column after column
-	asBrain                     // parts of bfloat16
-	asFew                       // the same, each in a float32
-)
-
 // takes returns the forms that are needed for a number of rows.
 func (w *weight) takes(rows int) forms {
 	switch f := w.brain; {
@@ -142,12 +110,6 @@ func checkTensor(t weights.Tensor) error {
 			t.Name, len(t.Data), t.Shape, t.Type, t.Rows(), row)
 	}
 	return nil
-}
-
-// packJob packs panels of a matrix.
-type packJob struct {
-	kernels *kernelSet
-	w       *weight
 }
 
 func (j *packJob) run(_, from, to int) {
