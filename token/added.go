@@ -19,6 +19,16 @@ type addedToken struct {
 	control    bool // structures a prompt; see isControl
 }
 
+// addedTokens are the tokens of a vocabulary that are not built by its model.
+type addedTokens struct {
+	added      *addedMatcher // matched in text as written
+	normalized *addedMatcher // matched in normalized text
+	// normalizedForm is how added tokens that match normalized text decode, where that differs from their
+	// content.
+	normalizedForm map[parley.Token]string
+	special        []bool // by id
+}
+
 // An addedMatcher finds added tokens: the leftmost, and of those that start there the longest. It is a trie over
 // bytes; a table of first bytes skips text in which nothing can start.
 type addedMatcher struct {

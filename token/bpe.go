@@ -10,28 +10,18 @@ import (
 // A bpe is a byte pair encoding model: words are cut into single characters (or bytes) and the best-ranked neighbours
 // are joined until none is left.
 type bpe struct {
-	pairs *pairTable
-	ranks int // all ranks are below this
-	// ordered: a token is part only of merges that rank after the one that makes it.
-	ordered bool
+	bpeOptions
+	mergeRules
 	// bytePairs answers the first lookup of every pair of bytes; byte-level only.
 	bytePairs []merge
 	// shortcuts are the words of two bytes that are one token; nil unless every byte is a token.
-	shortcuts []merge
-	byteLevel bool
-	byteIDs   [256]int32 // byte-level: symbol of each byte, or missing
-	runeIDs   *runeTable // otherwise: symbol of each character
-	words     map[string]parley.Token
-	// wholeWords: a word that is a token is that token, whatever the merges say.
-	wholeWords bool
+	shortcuts  []merge
+	byteIDs    [256]int32 // byte-level: symbol of each byte, or missing
+	runeIDs    *runeTable // otherwise: symbol of each character
+	words      map[string]parley.Token
 	wordFilter hashFilter
 
-	unknown       int32 // missing when the vocabulary has none: unknown characters vanish
-	fuseUnknown   bool
 	fallback      [256]int32 // byte tokens such as <0x0A>
-	byteFallback  bool
-	prefix        string // of every character but the first of a word
-	suffix        string // of the last character of a word
 	crossings     *crossings
 	cuts          bool  // long words are cut where no merge can join
 	wordsBySpace  bool  // no merge joins another character to a "▁" after it
@@ -41,28 +31,24 @@ type bpe struct {
 	cache *wordCache
 }
 
+// bpeOptions are what a file says about a model beside its tokens and merges.
+type bpeOptions struct {
+	byteLevel bool
+	// wholeWords: a word that is a token is that token, whatever the merges say.
+	wholeWords   bool
+	unknown      int32 // missing when the vocabulary has none: unknown characters vanish
+	fuseUnknown  bool
+	byteFallback bool
+	prefix       string // of every character but the first of a word
+	suffix       string // of the last character of a word
+}
+
 const (
-	missing = int32(-1)
 	// shortWord is the number of symbols up to which rescanning a flat array beats keeping buckets.
 	shortWord = 96
 	// cutWord is the length up to which looking for cuts does not pay.
 	cutWord = 16
 )
-
-// scratch is the working memory of one encoding call.
-type scratch struct {
-	symbols []int32
-	pending []merge
-	long    longMerge
-	pieces  [2][]piece
-	spans   []textRange
-	events  []event
-	text    []byte
-	runes   []rune
-	offsets []int32
-	nodes   []unigramNode
-	misses  uint32 // words not found in the cache
-}
 
 // appendWord appends the tokens of one word. The word is raw bytes for byte-level models and normalized text for all
 // others.
@@ -106,7 +92,7 @@ func (m *bpe) appendCached(dst []parley.Token, word string, s *scratch) []parley
 	}
 	before := len(dst)
 	dst = m.appendMerged(dst, word, s)
-	m.cache.store(hash, word, dst[before:], s)
+	m.cache.store(hash, word, dst[before:], &s.misses)
 	return dst
 }
 
@@ -157,7 +143,7 @@ func (m *bpe) appendPart(dst []parley.Token, word string, s *scratch) []parley.T
 	if len(s.symbols) > 1 {
 		s.pending = m.appendFirstMerges(s.pending[:0], s.symbols, word)
 		if len(s.symbols) > shortWord {
-			s.symbols = s.long.run(m, s.symbols, s.pending)
+			s.symbols = s.long.run(&m.mergeRules, s.symbols, s.pending)
 		} else {
 			s.symbols = m.mergeShort(s.symbols, s.pending)
 		}
@@ -329,4 +315,21 @@ func (t *runeTable) set(r rune, id int32) {
 		t.page[r>>8] = p
 	}
 	p[r&0xFF] = id
+}
+
+// cut returns the length of a first part of word that no merge leaves.
+func (m *bpe) cut(word string) int {
+	if m.byteLevel {
+		return m.crossings.cutBytes(word)
+	}
+	before, known := rune(0), false
+	for i, r := range word {
+		now := m.runeIDs.find(r) != missing
+		// Unknown characters may fuse, so they stay together.
+		if i > 0 && now && known && !m.crossings.hasRunes(before, r) {
+			return i
+		}
+		before, known = r, now
+	}
+	return len(word)
 }

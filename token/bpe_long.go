@@ -28,7 +28,7 @@ type longSymbol struct {
 type waitingPair struct{ position, next int32 }
 
 // run returns the joined symbols, reusing their slice. first holds the merge of each neighbouring pair.
-func (l *longMerge) run(m *bpe, symbols []int32, first []merge) []int32 {
+func (l *longMerge) run(m *mergeRules, symbols []int32, first []merge) []int32 {
 	l.reset(m, symbols)
 	for i, pair := range first {
 		l.symbols[i].pair = pair
@@ -54,7 +54,7 @@ func (l *longMerge) run(m *bpe, symbols []int32, first []merge) []int32 {
 	return l.collect(symbols[:0])
 }
 
-func (l *longMerge) reset(m *bpe, symbols []int32) {
+func (l *longMerge) reset(m *mergeRules, symbols []int32) {
 	for len(l.head) < m.ranks {
 		l.head = append(l.head, missing)
 	}
@@ -85,7 +85,7 @@ func (l *longMerge) push(rank uint32, position int32) {
 	l.head[rank] = int32(len(l.waiting) - 1)
 }
 
-func (l *longMerge) popUrgent(m *bpe) {
+func (l *longMerge) popUrgent(m *mergeRules) {
 	key := heapPop(&l.urgent)
 	l.join(m, int32(uint32(key)), uint32(key>>32))
 }
@@ -109,7 +109,7 @@ func (l *longMerge) nextBucket() bool {
 }
 
 // join merges the pair that begins at position if it still has this rank.
-func (l *longMerge) join(m *bpe, position int32, rank uint32) {
+func (l *longMerge) join(m *mergeRules, position int32, rank uint32) {
 	left := &l.symbols[position]
 	if left.id == missing || left.pair.rank != rank {
 		return
@@ -133,7 +133,7 @@ func (l *longMerge) join(m *bpe, position int32, rank uint32) {
 // pairWith notes the pair of a symbol just merged and the one after it. That one is skipped when it is about to be
 // merged itself: it has the same rank and lies to the right, and the new pair, of a higher rank, will be gone by the
 // time its turn comes.
-func (l *longMerge) pairWith(m *bpe, left, after *longSymbol, position int32, rank uint32) {
+func (l *longMerge) pairWith(m *mergeRules, left, after *longSymbol, position int32, rank uint32) {
 	if after.pair.rank != rank {
 		left.pair = m.pairs.find(left.id, after.id)
 		l.push(left.pair.rank, position)

@@ -68,8 +68,7 @@ func TestMergesByDefinition(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m := newBPE(v, false)
-		m.unknown = 0
+		m := newBPE(v, bpeOptions{unknown: 0})
 		if _, err := m.setMerges(v, merges); err != nil {
 			t.Fatal(err)
 		}
@@ -111,18 +110,18 @@ func mergedEveryWay(m *bpe, word string) map[string][]parley.Token {
 	return map[string][]parley.Token{
 		"as encoded": m.appendMerged(nil, word, s),
 		"in one":     m.appendPart(nil, word, s),
-		"long":       toTokens(new(longMerge).run(m, slices.Clone(symbols), slices.Clone(first))),
+		"long":       toTokens(new(longMerge).run(&m.mergeRules, slices.Clone(symbols), slices.Clone(first))),
 		"short":      toTokens(m.mergeShort(slices.Clone(symbols), slices.Clone(first))),
 	}
 }
 
 func TestCacheKeepsWordsApart(t *testing.T) {
 	c := newWordCache()
-	s := new(scratch)
+	var misses uint32
 	words := map[string][]parley.Token{"a": {1}, "ab": {2, 3}, strings.Repeat("x", cachedWordMax): {4, 5, 6, 7, 8, 9},
 		"": {}}
 	for word, ids := range words {
-		c.store(c.hash(word), word, ids, s)
+		c.store(c.hash(word), word, ids, &misses)
 		got, ok := c.find(c.hash(word), word)
 		if !ok || !slices.Equal(got, ids) {
 			t.Errorf("%q: got %v %v, want %v", word, got, ok, ids)
@@ -131,7 +130,7 @@ func TestCacheKeepsWordsApart(t *testing.T) {
 			t.Errorf("%q was found under another word", word+"?")
 		}
 	}
-	c.store(c.hash("many"), "many", make([]parley.Token, cachedTokensMax+1), s)
+	c.store(c.hash("many"), "many", make([]parley.Token, cachedTokensMax+1), &misses)
 	if _, ok := c.find(c.hash("many"), "many"); ok {
 		t.Error("a word with too many tokens was cached")
 	}
@@ -151,7 +150,7 @@ func FuzzMerges(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m := newBPE(v, false)
+		m := newBPE(v, bpeOptions{unknown: missing})
 		if _, err := m.setMerges(v, merges); err != nil {
 			t.Fatal(err)
 		}

@@ -66,9 +66,10 @@ func (c *wordCache) find(hash uint64, word string) ([]parley.Token, bool) {
 	return e.ids[:e.tokens], true
 }
 
-func (c *wordCache) store(hash uint64, word string, ids []parley.Token, s *scratch) {
+// store keeps the tokens of a word; misses counts the words that were not found.
+func (c *wordCache) store(hash uint64, word string, ids []parley.Token, misses *uint32) {
 	slot := &c.slots[hash&cacheSlotsMask]
-	if s.misses++; s.misses%keepOdds != 0 && slot.Load() != nil || len(ids) > cachedTokensMax {
+	if *misses++; *misses%keepOdds != 0 && slot.Load() != nil || len(ids) > cachedTokensMax {
 		return
 	}
 	e := &cachedWord{bytes: uint8(len(word)), tokens: uint8(len(ids))}

@@ -50,23 +50,6 @@ func (c *crossings) hasRunes(a, b rune) bool {
 	return c.runes.find(a, b).rank != noRank
 }
 
-// cut returns the length of a first part of word that no merge leaves.
-func (m *bpe) cut(word string) int {
-	if m.byteLevel {
-		return m.crossings.cutBytes(word)
-	}
-	before, known := rune(0), false
-	for i, r := range word {
-		now := m.runeIDs.find(r) != missing
-		// Unknown characters may fuse, so they stay together.
-		if i > 0 && now && known && !m.crossings.hasRunes(before, r) {
-			return i
-		}
-		before, known = r, now
-	}
-	return len(word)
-}
-
 func (c *crossings) cutBytes(word string) int {
 	for i := 1; i < len(word); i++ {
 		bit := int(word[i-1])<<8 | int(word[i])

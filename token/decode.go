@@ -2,7 +2,10 @@ package token
 
 import (
 	"strings"
+	"sync/atomic"
 	"unicode/utf8"
+
+	"parley"
 )
 
 // A decodeStep is one step from token texts to text. A chain of them runs as stages: every stream has its own.
@@ -211,3 +214,18 @@ func (j *joinStage) push(dst []string, token string) []string {
 }
 
 func (j *joinStage) flush(dst []string) []string { return dst }
+
+// saidKept is how many texts of tokens a tokenizer remembers.
+const saidKept = 4096
+
+// saidTexts remembers what tokens say; see [Decoder.Push].
+type saidTexts [saidKept]atomic.Pointer[saidText]
+
+// A saidText is the text that a token adds to an answer, by itself.
+type saidText struct {
+	id   parley.Token
+	text string
+}
+
+// of is where the text of a token is remembered.
+func (s *saidTexts) of(id parley.Token) *atomic.Pointer[saidText] { return &s[uint32(id)%saidKept] }

@@ -13,11 +13,13 @@
 //     spaces, and so on. (normalize.go) Added tokens that match normalized
 //     text are cut out next.
 //  3. The rest is split into words: a pattern decides that " hello" is a
-//     word and "123456" two. (split.go; split_known.go has the common
-//     patterns written out by hand, regex.go runs every other pattern)
+//     word and "123456" two. (split.go; patterns.go names the common
+//     patterns, which split_known.go and split_cased.go have written out by
+//     hand, regex.go runs every other pattern)
 //  4. Each word becomes tokens: byte pair encoding joins the best-ranked pair
-//     of neighbours until no known pair is left (bpe.go, bpe_long.go), or the
-//     most probable segmentation is taken (unigram.go).
+//     of neighbours until no known pair is left (bpe.go, bpe_long.go; bpe_build.go
+//     and spm.go prepare the tables), or the most probable segmentation is
+//     taken (unigram.go).
 //  5. The ids that begin and end a sequence are put around it. (load_json.go,
 //     load_gguf.go say which)
 //

@@ -1,11 +1,6 @@
 package token
 
-import (
-	"slices"
-	"strings"
-
-	"parley"
-)
+import "parley"
 
 // A Gap says how a model is asked for the text between two others: with which marks, and in which order. The zero
 // value, and one that lacks a mark, is of a model that was not trained for it.
@@ -53,40 +48,6 @@ var gapFamilies = []struct {
 var gapEndNames = []string{"<|fim_pad|>", "<fim_pad>", "<|file_sep|>", "<file_sep>", "<|file_separator|>",
 	"<|repo_name|>", "<repo_name>", "▁<EOT>"}
 
-// findGap looks for a family's marks in the vocabulary.
-func (t *Tokenizer) findGap() Gap {
-	for _, family := range gapFamilies {
-		g := Gap{Prefix: t.idOf(family.prefix), Suffix: t.idOf(family.suffix), Middle: t.idOf(family.middle),
-			order: family.order}
-		if g.Known() {
-			return g
-		}
-	}
-	return Gap{Prefix: None, Suffix: None, Middle: None, order: beforeFirst}
-}
-
-// finishGap lists what ends a gap, once its marks are certain.
-func (t *Tokenizer) finishGap() {
-	g := &t.known.Gap
-	ends := []parley.Token{g.Prefix, g.Suffix, g.Middle}
-	for _, name := range gapEndNames {
-		ends = append(ends, t.idOf(name))
-	}
-	g.Ends = nil
-	for _, id := range ends {
-		if id != None && g.Known() && !slices.Contains(g.Ends, id) {
-			g.Ends = append(g.Ends, id)
-		}
-	}
-}
-
-func (t *Tokenizer) idOf(text string) parley.Token {
-	if id, ok := t.ID(text); ok && text != "" {
-		return id
-	}
-	return None
-}
-
 // Known reports whether the model has all the marks it needs.
 func (g *Gap) Known() bool {
 	return g.order != "" && g.Prefix != None && g.Suffix != None && (g.Middle != None || g.order == afterBare)
@@ -126,33 +87,4 @@ func (g *Gap) Join(before, after []parley.Token) []parley.Token {
 		}
 	}
 	return joined
-}
-
-// innerMark is a character that no vocabulary joins with what follows it.
-const innerMark = "☺"
-
-// EncodeInner returns the tokens of a text that continues another, so that it gets no space before it from
-// vocabularies that put one before every text. Nothing in it is read as a special token.
-func (t *Tokenizer) EncodeInner(text string) ([]parley.Token, error) {
-	mark, err := t.Encode(innerMark, Options{})
-	if err != nil {
-		return nil, err
-	}
-	if first, ok := t.Text(firstOf(mark)); ok && strings.HasPrefix(first, "▁") {
-		marked, err := t.Encode(innerMark+text, Options{})
-		if err != nil {
-			return nil, err
-		}
-		if len(marked) >= len(mark) && slices.Equal(marked[:len(mark)], mark) {
-			return marked[len(mark):], nil
-		}
-	}
-	return t.Encode(text, Options{})
-}
-
-func firstOf(ids []parley.Token) parley.Token {
-	if len(ids) == 0 {
-		return None
-	}
-	return ids[0]
 }

@@ -2,7 +2,6 @@ package token
 
 import (
 	"strings"
-	"sync/atomic"
 
 	"parley"
 )
@@ -39,20 +38,6 @@ func (t *Tokenizer) NewAnswerDecoder() *Decoder {
 	return d
 }
 
-// saidKept is how many texts of tokens a tokenizer remembers.
-const saidKept = 4096
-
-// A saidText is the text that a token adds to an answer, by itself.
-type saidText struct {
-	id   parley.Token
-	text string
-}
-
-// said is where the text of a token is remembered.
-func (t *Tokenizer) said(id parley.Token) *atomic.Pointer[saidText] {
-	return &t.saidTexts[uint32(id)%saidKept]
-}
-
 func (t *Tokenizer) newDecoder(skip func(parley.Token) bool) *Decoder {
 	d := &Decoder{tokenizer: t, skip: skip}
 	fused := false
@@ -69,7 +54,7 @@ func (d *Decoder) Push(id parley.Token) string {
 	if d.alone == nil || len(d.alone.held) > 0 {
 		return d.push(id)
 	}
-	place := d.tokenizer.said(id)
+	place := d.tokenizer.saidTexts.of(id)
 	if known := place.Load(); known != nil && known.id == id {
 		return known.text
 	}

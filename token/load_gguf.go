@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"math"
+	"reflect"
 	"strings"
 	"sync"
 
@@ -88,7 +89,7 @@ func (g *ggufVocabulary) token(key string) parley.Token {
 	if id, known := defaultTokens[key]; !ok && known && g.scores != nil && int(id) < len(g.tokens) {
 		return id
 	}
-	n, ok := numberOf[int64](v)
+	n, ok := numberOf[int64](reflect.ValueOf(v))
 	if !ok || n < 0 || n >= int64(len(g.tokens)) {
 		return None
 	}
@@ -102,6 +103,13 @@ func (g *ggufVocabulary) typeOf(id int) int64 {
 	return g.types[id]
 }
 
+// joinable says that a token can be built from characters. Control tokens, byte tokens and the unknown token never
+// are, so that text cannot become one of them.
+func (g *ggufVocabulary) joinable(id int) bool {
+	kind := g.typeOf(id)
+	return kind == ggufNormal || kind == ggufUserDefined || kind == ggufUnused
+}
+
 // start builds what all kinds of vocabularies share.
 func (g *ggufVocabulary) start() (*Tokenizer, error) {
 	ids := make([]int64, len(g.tokens))
@@ -112,7 +120,10 @@ func (g *ggufVocabulary) start() (*Tokenizer, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Tokenizer{vocabulary: v, added: newAddedMatcher(), special: make([]bool, len(g.tokens))}
+	t := &Tokenizer{
+		vocabulary:  v,
+		addedTokens: addedTokens{added: newAddedMatcher(), special: make([]bool, len(g.tokens))},
+	}
 	for id, text := range g.tokens {
 		kind := g.typeOf(id)
 		special := kind == ggufControl || kind == ggufUnknown
@@ -137,7 +148,7 @@ func (g *ggufVocabulary) finish(t *Tokenizer, addBOS bool) {
 	for _, key := range []string{"eot_token_id", "eom_token_id"} {
 		t.addEnd(g.token(key))
 	}
-	gap := &t.known.Gap
+	gap := &t.roles.known.Gap
 	roles := map[string]*parley.Token{"fim_pre_token_id": &gap.Prefix, "fim_suf_token_id": &gap.Suffix,
 		"fim_mid_token_id": &gap.Middle,
 		"prefix_token_id":  &gap.Prefix, "suffix_token_id": &gap.Suffix, "middle_token_id": &gap.Middle}
@@ -147,11 +158,11 @@ func (g *ggufVocabulary) finish(t *Tokenizer, addBOS bool) {
 		}
 	}
 	t.finishGap()
-	if g.flag("add_bos_token", addBOS) && t.known.BOS != None {
-		t.before = []parley.Token{t.known.BOS}
+	if g.flag("add_bos_token", addBOS) && t.roles.known.BOS != None {
+		t.frame.before = []parley.Token{t.roles.known.BOS}
 	}
 	if g.flag("add_eos_token", false) && eos != None {
-		t.after = []parley.Token{eos}
+		t.frame.after = []parley.Token{eos}
 	}
 }
 
@@ -185,8 +196,7 @@ func (g *ggufVocabulary) buildGPT2() (*Tokenizer, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := newBPE(t.vocabulary, true)
-	m.wholeWords = rules.wholeWords
+	m := newBPE(t.vocabulary, bpeOptions{byteLevel: true, wholeWords: rules.wholeWords, unknown: missing})
 	if t.rulesSum, err = m.setMerges(t.vocabulary, merges); err != nil {
 		return nil, fmt.Errorf("tokenizer.ggml.merges: %w", err)
 	}
@@ -230,7 +240,7 @@ func (g *ggufVocabulary) buildLlama() (*Tokenizer, error) {
 		writeNumbers(h, math.Float64bits(score))
 	}
 	h.Sum(t.rulesSum[:0])
-	t.model = g.scoredPairs(t.vocabulary)
+	t.model = newScoredBPE(t.vocabulary, g.scores, g.joinable, int32(g.token("unknown_token_id")))
 	replace, prefix := normalizer(normalizeReplace(" ", spaceMark)), g.flag("add_space_prefix", true)
 	t.decoder = []decodeStep{decodeReplace(spaceMark, " "), byteFallbackStep{}, fuseStep{}}
 	if prefix {
@@ -245,32 +255,14 @@ func (g *ggufVocabulary) buildLlama() (*Tokenizer, error) {
 type anyNumber interface{ int64 | float64 }
 
 // numberOf converts a Go number of any width.
-func numberOf[T anyNumber](v any) (T, bool) {
-	switch n := v.(type) {
-	case int8:
-		return T(n), true
-	case int16:
-		return T(n), true
-	case int32:
-		return T(n), true
-	case int64:
-		return T(n), true
-	case int:
-		return T(n), true
-	case uint8:
-		return T(n), true
-	case uint16:
-		return T(n), true
-	case uint32:
-		return T(n), true
-	case uint64:
-		return T(n), n <= math.MaxInt64
-	case uint:
-		return T(n), uint64(n) <= math.MaxInt64
-	case float32:
-		return T(n), true
-	case float64:
-		return T(n), true
+func numberOf[T anyNumber](v reflect.Value) (T, bool) {
+	switch {
+	case v.CanInt():
+		return T(v.Int()), true
+	case v.CanUint():
+		return T(v.Uint()), v.Uint() <= math.MaxInt64
+	case v.CanFloat():
+		return T(v.Float()), true
 	}
 	return 0, false
 }
@@ -281,38 +273,15 @@ func numbersOf[T anyNumber](get func(string) (any, bool), key string) ([]T, erro
 	if !ok {
 		return nil, nil
 	}
-	switch s := v.(type) {
-	case []int8:
-		return convert[T](s), nil
-	case []int16:
-		return convert[T](s), nil
-	case []int32:
-		return convert[T](s), nil
-	case []int64:
-		return convert[T](s), nil
-	case []int:
-		return convert[T](s), nil
-	case []uint8:
-		return convert[T](s), nil
-	case []uint16:
-		return convert[T](s), nil
-	case []uint32:
-		return convert[T](s), nil
-	case []uint64:
-		return convert[T](s), nil
-	case []float32:
-		return convert[T](s), nil
-	case []float64:
-		return convert[T](s), nil
+	list := reflect.ValueOf(v)
+	if list.Kind() != reflect.Slice {
+		return nil, fmt.Errorf("tokenizer.ggml.%s is %T, not a list of numbers", key, v)
 	}
-	return nil, fmt.Errorf("tokenizer.ggml.%s is %T, not a list of numbers", key, v)
-}
-
-func convert[T anyNumber, S int8 | int16 | int32 | int64 | int | uint8 | uint16 | uint32 | uint64 | float32 |
-	float64](from []S) []T {
-	to := make([]T, len(from))
-	for i, n := range from {
-		to[i] = T(n)
+	numbers := make([]T, list.Len())
+	for i := range numbers {
+		if numbers[i], ok = numberOf[T](list.Index(i)); !ok {
+			return nil, fmt.Errorf("tokenizer.ggml.%s is %T, not a list of numbers", key, v)
+		}
 	}
-	return to
+	return numbers, nil
 }

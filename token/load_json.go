@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 
 	"parley"
+	"parley/token/jsonscan"
 )
 
 // Load reads tokenizer.json and, if it is there, tokenizer_config.json from a model's directory.
@@ -67,16 +67,16 @@ type addedTokenJSON struct {
 }
 
 func (f *tokenizerFile) read(data string) error {
-	s := &jsonScanner{data: data}
+	s := jsonscan.New(data)
 	sections := map[string]*json.RawMessage{"normalizer": &f.Normalizer, "pre_tokenizer": &f.PreTokenizer,
 		"post_processor": &f.PostProcessor, "decoder": &f.Decoder}
 	found := false
-	err := s.object(func(key string) error {
+	err := s.Object(func(key string) error {
 		if key == "model" {
 			found = true
 			return f.Model.read(s)
 		}
-		raw, err := s.raw()
+		raw, err := s.Raw()
 		if err != nil {
 			return err
 		}
@@ -92,10 +92,8 @@ func (f *tokenizerFile) read(data string) error {
 		return err
 	case !found:
 		return errors.New("there is no model")
-	case s.peek() != 0:
-		return s.fail("the end")
 	}
-	return nil
+	return s.End()
 }
 
 func (f *tokenizerFile) build() (*Tokenizer, error) {
@@ -118,13 +116,13 @@ func (f *tokenizerFile) build() (*Tokenizer, error) {
 	if err := t.addTokens(f.Added, len(t.vocabulary.ids)); err != nil {
 		return nil, fmt.Errorf("added_tokens: %w", err)
 	}
-	if t.before, t.after, err = parsePost(f.PostProcessor, t.vocabulary); err != nil {
+	if t.frame.before, t.frame.after, err = parsePost(f.PostProcessor, t.vocabulary); err != nil {
 		return nil, fmt.Errorf("post_processor: %w", err)
 	}
 	if t.decoder, err = parseDecoder(f.Decoder); err != nil {
 		return nil, fmt.Errorf("decoder: %w", err)
 	}
-	t.known.Unknown = f.Model.unknownID(t.vocabulary)
+	t.roles.known.Unknown = f.Model.unknownID(t.vocabulary)
 	t.fingerprint = sync.OnceValue(func() [sha256.Size]byte { return t.sum() })
 	return t, nil
 }
@@ -132,8 +130,11 @@ func (f *tokenizerFile) build() (*Tokenizer, error) {
 // addTokens puts the added tokens over the model's vocabulary. A token that is not in the vocabulary gets the next
 // free id, whatever id the file mentions: this is the reference's rule.
 func (t *Tokenizer) addTokens(tokens []addedTokenJSON, modelSize int) error {
-	t.added, t.normalized = newAddedMatcher(), newAddedMatcher()
-	t.normalizedForm = map[parley.Token]string{}
+	t.addedTokens = addedTokens{
+		added:          newAddedMatcher(),
+		normalized:     newAddedMatcher(),
+		normalizedForm: map[parley.Token]string{},
+	}
 	nextID := parley.Token(modelSize)
 	for _, j := range tokens {
 		if j.Content == "" {
@@ -185,26 +186,4 @@ func (t *Tokenizer) addToken(a addedToken) error {
 	}
 	t.normalized.add(form, a)
 	return nil
-}
-
-// typeTag is the tag every part of the file carries.
-type typeTag struct {
-	Type string `json:"type"`
-}
-
-func isNull(raw json.RawMessage) bool {
-	return len(raw) == 0 || strings.TrimSpace(string(raw)) == "null"
-}
-
-// parseTypeTag reads the tag of a part.
-func parseTypeTag(raw json.RawMessage) (string, error) {
-	var tag typeTag
-	if err := json.Unmarshal(raw, &tag); err != nil {
-		return "", err
-	}
-	return tag.Type, nil
-}
-
-func notSupported(kind string) error {
-	return fmt.Errorf("type %q is not supported", clip(kind))
 }

@@ -5,13 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"parley"
+	"parley/token/jsonscan"
 )
 
 // modelFile is the model part of a tokenizer.json.
@@ -35,16 +33,16 @@ type modelOptions struct {
 	IgnoreMerges bool     `json:"ignore_merges"`
 }
 
-func (f *modelFile) read(s *jsonScanner) error {
+func (f *modelFile) read(s *jsonscan.Scanner) error {
 	options := map[string]json.RawMessage{}
-	err := s.object(func(key string) error {
+	err := s.Object(func(key string) error {
 		switch key {
 		case "vocab":
 			return f.readVocabulary(s)
 		case "merges":
 			return f.readMerges(s)
 		}
-		raw, err := s.raw()
+		raw, err := s.Raw()
 		options[key] = raw
 		return err
 	})
@@ -62,44 +60,44 @@ func (f *modelFile) read(s *jsonScanner) error {
 }
 
 // readVocabulary reads {"text": id} or, for Unigram, [["text", score]].
-func (f *modelFile) readVocabulary(s *jsonScanner) error {
-	if s.peek() == '[' {
-		return s.array(func() error { return f.readScored(s) })
+func (f *modelFile) readVocabulary(s *jsonscan.Scanner) error {
+	if s.Peek() == '[' {
+		return s.Array(func() error { return f.readScored(s) })
 	}
-	return s.object(func(text string) error {
-		id, err := s.integer()
+	return s.Object(func(text string) error {
+		id, err := s.Integer(vocabularyMax)
 		f.texts, f.ids = append(f.texts, text), append(f.ids, id)
 		return err
 	})
 }
 
-func (f *modelFile) readScored(s *jsonScanner) error {
-	if err := s.expect('['); err != nil {
+func (f *modelFile) readScored(s *jsonscan.Scanner) error {
+	if err := s.Expect('['); err != nil {
 		return err
 	}
-	text, err := s.str()
+	text, err := s.String()
 	if err != nil {
 		return err
 	}
-	if err := s.expect(','); err != nil {
+	if err := s.Expect(','); err != nil {
 		return err
 	}
-	score, err := s.number()
+	score, err := s.Number()
 	if err != nil {
 		return err
 	}
 	f.ids = append(f.ids, int64(len(f.texts)))
 	f.texts, f.scores = append(f.texts, text), append(f.scores, score)
-	return s.expect(']')
+	return s.Expect(']')
 }
 
 // readMerges reads ["a b", …] or [["a", "b"], …].
-func (f *modelFile) readMerges(s *jsonScanner) error {
-	return s.array(func() error {
-		if s.peek() == '[' {
+func (f *modelFile) readMerges(s *jsonscan.Scanner) error {
+	return s.Array(func() error {
+		if s.Peek() == '[' {
 			return f.readMergePair(s)
 		}
-		text, err := s.str()
+		text, err := s.String()
 		if err != nil || strings.HasPrefix(text, "#version") {
 			return err
 		}
@@ -112,10 +110,10 @@ func (f *modelFile) readMerges(s *jsonScanner) error {
 	})
 }
 
-func (f *modelFile) readMergePair(s *jsonScanner) error {
+func (f *modelFile) readMergePair(s *jsonscan.Scanner) error {
 	var pair []string
-	err := s.array(func() error {
-		text, err := s.str()
+	err := s.Array(func() error {
+		text, err := s.String()
 		pair = append(pair, text)
 		return err
 	})
@@ -184,140 +182,28 @@ func (f *modelFile) buildBPE(v *vocabulary, byteLevel bool) (model, [sha256.Size
 	if f.Dropout != nil && *f.Dropout != 0 {
 		return nil, sum, fmt.Errorf("model: dropout %g would make encoding random; set it to null", *f.Dropout)
 	}
-	m := newBPE(v, byteLevel)
-	m.unknown, m.fuseUnknown, m.byteFallback = missing, f.FuseUnknown, f.ByteFallback
+	o := bpeOptions{
+		byteLevel:    byteLevel,
+		wholeWords:   f.IgnoreMerges,
+		unknown:      missing,
+		fuseUnknown:  f.FuseUnknown,
+		byteFallback: f.ByteFallback,
+	}
 	if f.Unknown != nil {
 		// The reference fails at the first unknown character; a byte-level vocabulary never meets one, so a
 		// name without a token does not matter.
-		m.unknown = v.id(*f.Unknown)
+		o.unknown = v.id(*f.Unknown)
 	}
-	m.wholeWords = f.IgnoreMerges
 	if f.Prefix != nil {
-		m.prefix = *f.Prefix
+		o.prefix = *f.Prefix
 	}
 	if f.Suffix != nil {
-		m.suffix = *f.Suffix
+		o.suffix = *f.Suffix
 	}
+	m := newBPE(v, o)
 	sum, err := m.setMerges(v, f.merges)
 	if err != nil {
 		return nil, sum, fmt.Errorf("model: %w", err)
 	}
 	return m, sum, nil
-}
-
-// newBPE returns a model that knows the vocabulary's single characters and nothing to merge yet.
-func newBPE(v *vocabulary, byteLevel bool) *bpe {
-	m := &bpe{
-		byteLevel:     byteLevel,
-		firstSpelling: math.MaxInt32,
-		fallback:      v.byteTokens(),
-		unknown:       missing,
-		cache:         newWordCache(),
-	}
-	if byteLevel {
-		for b := range m.byteIDs {
-			m.byteIDs[b] = v.id(string(byteToChar[b]))
-		}
-		return m
-	}
-	m.runeIDs = new(runeTable)
-	for text, id := range v.ids {
-		if r, width := utf8.DecodeRuneInString(text); width > 0 && width == len(text) {
-			m.runeIDs.set(r, int32(id))
-		}
-	}
-	return m
-}
-
-// setMerges fills the table of pairs. Ranks are positions in the list.
-func (m *bpe) setMerges(v *vocabulary, merges [][2]string) (sum [sha256.Size]byte, err error) {
-	m.pairs, m.ranks = newPairTable(len(merges)), len(merges)
-	h := sha256.New()
-	var joined, numbers []byte
-	m.crossings = newCrossings(m.byteLevel, len(merges))
-	for rank, pair := range merges {
-		joined = append(append(joined[:0], pair[0]...), strings.TrimPrefix(pair[1], m.prefix)...)
-		a, b := v.id(pair[0]), v.id(pair[1])
-		id, ok := v.ids[string(joined)]
-		if a == missing || b == missing || !ok {
-			return sum, fmt.Errorf("merge %d of %q and %q needs tokens that are not in the vocabulary", rank,
-				clip(pair[0]), clip(pair[1]))
-		}
-		m.pairs.set(a, b, merge{uint32(rank), int32(id)})
-		numbers = appendPair(numbers[:0], a, b)
-		h.Write(numbers)
-		m.crossings.add(pair[0], pair[1])
-	}
-	h.Sum(sum[:0])
-	m.finish(v)
-	return sum, nil
-}
-
-func appendPair(dst []byte, a, b int32) []byte {
-	return append(dst, byte(a), byte(a>>8), byte(a>>16), byte(a>>24), byte(b), byte(b>>8), byte(b>>16), byte(b>>24))
-}
-
-// finish prepares what the table of pairs allows.
-func (m *bpe) finish(v *vocabulary) {
-	m.ordered = m.pairs.ordered(len(v.texts) + len(m.spellings))
-	whole := !slices.Contains(m.byteIDs[:], missing)
-	if !m.byteLevel {
-		whole = m.unknown != missing || m.byteFallback && !slices.Contains(m.fallback[:], missing)
-	}
-	// Where characters vanish, their neighbours meet.
-	m.cuts = whole && !m.crossings.unsure && m.prefix == "" && m.suffix == ""
-	m.wordsBySpace = m.cuts && !m.byteLevel && !m.wholeWords && v.id(spaceMark) != missing && !m.joinsSpaces()
-	if m.wholeWords || m.prefix != "" || m.suffix != "" {
-		m.words = m.wordsOf(v)
-		m.wordFilter = newHashFilter(len(m.words))
-		for word := range m.words {
-			m.wordFilter.add(m.cache.hash(word))
-		}
-	}
-	if !m.byteLevel {
-		return
-	}
-	m.bytePairs = make([]merge, 1<<16)
-	for i := range m.bytePairs {
-		m.bytePairs[i] = m.pairs.find(m.byteIDs[i>>8], m.byteIDs[i&0xFF])
-	}
-	if !whole {
-		return
-	}
-	m.shortcuts = m.bytePairs
-	if m.wholeWords {
-		m.shortcuts = slices.Clone(m.bytePairs)
-		for word, id := range m.words {
-			if len(word) == 2 {
-				m.shortcuts[int(word[0])<<8|int(word[1])] = merge{0, int32(id)}
-			}
-		}
-	}
-}
-
-// wordsOf returns the vocabulary as the model meets its words.
-func (m *bpe) wordsOf(v *vocabulary) map[string]parley.Token {
-	if !m.byteLevel {
-		return maps.Clone(v.ids)
-	}
-	words := make(map[string]parley.Token, len(v.ids))
-	var word []byte
-	for text, id := range v.ids {
-		var ok bool
-		if word, ok = appendFromByteLevel(word[:0], text); ok {
-			words[string(word)] = id
-		}
-	}
-	return words
-}
-
-// joinsSpaces says whether a merge joins another character to a "▁" after it.
-func (m *bpe) joinsSpaces() bool {
-	spaces, _ := utf8.DecodeRuneInString(spaceMark)
-	for _, slot := range m.crossings.runes.slots {
-		if slot.key != emptyPair && rune(uint32(slot.key)) == spaces && rune(slot.key>>32) != spaces {
-			return true
-		}
-	}
-	return false
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
@@ -27,6 +28,7 @@ func (p patternJSON) matcher() (matcher, error) {
 }
 
 type normalizerJSON struct {
+	Type        string            `json:"type"`
 	Normalizers []json.RawMessage `json:"normalizers"`
 	StripLeft   bool              `json:"strip_left"`
 	StripRight  bool              `json:"strip_right"`
@@ -40,18 +42,14 @@ func parseNormalizers(raw json.RawMessage) ([]normalizer, error) {
 	if isNull(raw) {
 		return nil, nil
 	}
-	kind, err := parseTypeTag(raw)
-	if err != nil {
-		return nil, err
-	}
 	var j normalizerJSON
 	if err := json.Unmarshal(raw, &j); err != nil {
 		return nil, err
 	}
-	if kind == "Sequence" {
+	if j.Type == "Sequence" {
 		return parseNormalizerSequence(j.Normalizers)
 	}
-	n, err := j.normalizer(kind)
+	n, err := j.normalizer()
 	if err != nil {
 		return nil, err
 	}
@@ -78,19 +76,18 @@ func isLlamaNormalizer(parts []json.RawMessage) bool {
 	if len(parts) != 2 {
 		return false
 	}
-	var kinds [2]typeTag
 	var j [2]normalizerJSON
 	for i, part := range parts {
-		if json.Unmarshal(part, &kinds[i]) != nil || json.Unmarshal(part, &j[i]) != nil {
+		if json.Unmarshal(part, &j[i]) != nil {
 			return false
 		}
 	}
-	return kinds[0].Type == "Prepend" && j[0].Prepend == spaceMark && kinds[1].Type == "Replace" &&
+	return j[0].Type == "Prepend" && j[0].Prepend == spaceMark && j[1].Type == "Replace" &&
 		j[1].Pattern.String != nil && *j[1].Pattern.String == " " && j[1].Content == spaceMark
 }
 
-func (j normalizerJSON) normalizer(kind string) (normalizer, error) {
-	switch kind {
+func (j normalizerJSON) normalizer() (normalizer, error) {
+	switch j.Type {
 	case "NFC":
 		return unicodeForm(norm.NFC), nil
 	case "NFD":
@@ -120,7 +117,7 @@ func (j normalizerJSON) normalizer(kind string) (normalizer, error) {
 		m, err := j.Pattern.matcher()
 		return normalizePattern(m, j.Content), err
 	}
-	return nil, notSupported(kind)
+	return nil, notSupported(j.Type)
 }
 
 type splitJSON struct {
@@ -271,6 +268,7 @@ func (j splitJSON) metaspaceStep() (splitStep, error) {
 }
 
 type decoderJSON struct {
+	Type           string            `json:"type"`
 	Decoders       []json.RawMessage `json:"decoders"`
 	Pattern        patternJSON       `json:"pattern"`
 	Content        string            `json:"content"`
@@ -286,16 +284,12 @@ func parseDecoder(raw json.RawMessage) ([]decodeStep, error) {
 	if isNull(raw) {
 		return []decodeStep{joinStep{}}, nil
 	}
-	kind, err := parseTypeTag(raw)
-	if err != nil {
-		return nil, err
-	}
 	var j decoderJSON
 	if err := json.Unmarshal(raw, &j); err != nil {
 		return nil, err
 	}
-	if kind != "Sequence" {
-		step, err := j.step(kind)
+	if j.Type != "Sequence" {
+		step, err := j.step()
 		return []decodeStep{step}, err
 	}
 	var all []decodeStep
@@ -309,8 +303,8 @@ func parseDecoder(raw json.RawMessage) ([]decodeStep, error) {
 	return all, nil
 }
 
-func (j decoderJSON) step(kind string) (decodeStep, error) {
-	switch kind {
+func (j decoderJSON) step() (decodeStep, error) {
+	switch j.Type {
 	case "ByteLevel":
 		return byteLevelStep{}, nil
 	case "ByteFallback":
@@ -340,5 +334,13 @@ func (j decoderJSON) step(kind string) (decodeStep, error) {
 		m, err := j.Pattern.matcher()
 		return decodeReplacePattern(m, j.Content), err
 	}
-	return nil, notSupported(kind)
+	return nil, notSupported(j.Type)
+}
+
+func isNull(raw json.RawMessage) bool {
+	return len(raw) == 0 || strings.TrimSpace(string(raw)) == "null"
+}
+
+func notSupported(kind string) error {
+	return fmt.Errorf("type %q is not supported", clip(kind))
 }

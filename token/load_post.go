@@ -124,11 +124,11 @@ func (n *tokenName) UnmarshalJSON(raw []byte) error {
 // configure finds the tokens with a role and applies the configuration's wishes about the tokens that begin and end a
 // sequence.
 func (t *Tokenizer) configure(c tokenizerConfig) {
-	unknown := t.known.Unknown
-	if id := t.named(string(c.UNK)); id != None {
+	unknown := t.roles.known.Unknown
+	if id := t.idOf(string(c.UNK)); id != None {
 		unknown = id
 	}
-	t.findKnown(t.named(string(c.BOS)), t.named(string(c.EOS)), t.named(string(c.PAD)), unknown)
+	t.findKnown(t.idOf(string(c.BOS)), t.idOf(string(c.EOS)), t.idOf(string(c.PAD)), unknown)
 	// Only the classes below build their template from these wishes.
 	obeys := slices.Contains([]string{"LlamaTokenizer", "LlamaTokenizerFast", "CodeLlamaTokenizer",
 		"CodeLlamaTokenizerFast",
@@ -136,17 +136,10 @@ func (t *Tokenizer) configure(c tokenizerConfig) {
 	if !obeys {
 		return
 	}
-	t.before = wish(t.before, c.AddBOS, t.known.BOS)
-	if len(t.known.EOS) > 0 {
-		t.after = wish(t.after, c.AddEOS, t.named(string(c.EOS)))
+	t.frame.before = wish(t.frame.before, c.AddBOS, t.roles.known.BOS)
+	if len(t.roles.known.EOS) > 0 {
+		t.frame.after = wish(t.frame.after, c.AddEOS, t.idOf(string(c.EOS)))
 	}
-}
-
-func (t *Tokenizer) named(text string) parley.Token {
-	if id, ok := t.ID(text); ok && text != "" {
-		return id
-	}
-	return None
 }
 
 // wish adds id to list or removes it; a nil wish leaves the list alone.

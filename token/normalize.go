@@ -9,9 +9,6 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// spaceMark is what SentencePiece vocabularies write for a space.
-const spaceMark = "▁"
-
 // A normalizer rewrites text before it is split.
 type normalizer func(text string, s *scratch) (string, error)
 

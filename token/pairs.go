@@ -2,6 +2,9 @@ package token
 
 import "math/bits"
 
+// missing is the symbol of what a vocabulary does not have.
+const missing = int32(-1)
+
 // noRank is the rank of a pair that does not merge; every rank is below it.
 const noRank = ^uint32(0)
 
@@ -25,6 +28,14 @@ type pairTable struct {
 	// lookups of pairs that do not merge.
 	filter      []uint64
 	filterShift uint
+}
+
+// mergeRules are the merges of a model.
+type mergeRules struct {
+	pairs *pairTable
+	ranks int // all ranks are below this
+	// ordered: a token is part only of merges that rank after the one that makes it.
+	ordered bool
 }
 
 const emptyPair = ^uint64(0)

@@ -6,7 +6,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"parley"
 	"parley/token/jinja"
 )
 
@@ -29,14 +28,6 @@ func (p Prompt) EndsWith(suffix string) bool {
 	end := len(strings.TrimRightFunc(p.text, unicode.IsSpace))
 	own, _ := authorship{own: p.own}.covers(end-len(suffix), end)
 	return own
-}
-
-// EncodePrompt returns the tokens of a prompt. Control tokens are read in the template's own text only: what a
-// message, a tool or a document says is plain text, even if it spells such a token. A prompt whose data spells none
-// has the tokens that [Tokenizer.Encode] with ParseSpecial finds in its text, because text is split into words across
-// the borders between data and template.
-func (t *Tokenizer) EncodePrompt(p Prompt) ([]parley.Token, error) {
-	return t.appendEncode(make([]parley.Token, 0, len(p.text)/4+4), p.text, false, authorship{own: p.own})
 }
 
 // An authorship says in which parts of a text control tokens are read: in all of it, or in the spans that the author
@@ -72,34 +63,6 @@ func (a authorship) section(at, n int) (part authorship) {
 		part.own = append(part.own, jinja.Span{Start: max(s.Start-at, 0), End: min(s.End-at, n)})
 	}
 	return part
-}
-
-// normalizedAuthorship returns the authorship of a section after it was normalized. To see where the spans went, the
-// section is normalized once more with a character at their borders that normalizers leave alone. Where that changes
-// the outcome, the whole section counts as data.
-func (t *Tokenizer) normalizedAuthorship(section, normalized string, at int, authored authorship,
-	s *scratch) (authorship, error) {
-	if authored.all || len(authored.own) == 0 {
-		return authored, nil
-	}
-	authored = authored.section(at, len(section))
-	if section == normalized || len(authored.own) == 0 {
-		return authored, nil
-	}
-	mark, ok := unusedRune(section)
-	if !ok {
-		return authorship{}, nil
-	}
-	marked, err := t.normalize(markBorders(section, authored.own, mark), s)
-	if err != nil {
-		return authorship{}, err
-	}
-	parts := strings.Split(marked, string(mark))
-	if len(parts) != 2*len(authored.own)+1 || strings.Join(parts, "") != normalized {
-		return authorship{}, nil
-	}
-	first, last := authored.own[0], authored.own[len(authored.own)-1]
-	return partsAuthorship(parts, first.Start == 0, last.End == len(section)), nil
 }
 
 // partsAuthorship takes every second part for the author's. What normalizers put before the text or after it belongs

@@ -53,7 +53,7 @@ func isControl(name string) bool {
 
 // findKnown fills in the tokens with a role: those named by the files, and those known by name.
 func (t *Tokenizer) findKnown(bos, eos, pad, unknown parley.Token) {
-	t.known = Special{BOS: bos, PAD: pad, Unknown: unknown, Gap: t.findGap()}
+	t.roles.known = Special{BOS: bos, PAD: pad, Unknown: unknown, Gap: t.findGap()}
 	t.finishGap()
 	t.addEnd(eos)
 	_, harmony := t.ID("<|return|>")
@@ -69,14 +69,48 @@ func (t *Tokenizer) findKnown(bos, eos, pad, unknown parley.Token) {
 		t.addEnd(id)
 	}
 	for _, name := range markNames {
-		if id, ok := t.ID(name); ok && t.IsSpecial(id) && !slices.Contains(t.known.EOS, id) {
-			t.marks = append(t.marks, id)
+		if id, ok := t.ID(name); ok && t.IsSpecial(id) && !slices.Contains(t.roles.known.EOS, id) {
+			t.roles.marks = append(t.roles.marks, id)
 		}
 	}
 }
 
 func (t *Tokenizer) addEnd(id parley.Token) {
-	if id != None && !slices.Contains(t.known.EOS, id) {
-		t.known.EOS = append(t.known.EOS, id)
+	if id != None && !slices.Contains(t.roles.known.EOS, id) {
+		t.roles.known.EOS = append(t.roles.known.EOS, id)
 	}
+}
+
+// findGap looks for a family's marks in the vocabulary.
+func (t *Tokenizer) findGap() Gap {
+	for _, family := range gapFamilies {
+		g := Gap{Prefix: t.idOf(family.prefix), Suffix: t.idOf(family.suffix), Middle: t.idOf(family.middle),
+			order: family.order}
+		if g.Known() {
+			return g
+		}
+	}
+	return Gap{Prefix: None, Suffix: None, Middle: None, order: beforeFirst}
+}
+
+// finishGap lists what ends a gap, once its marks are certain.
+func (t *Tokenizer) finishGap() {
+	g := &t.roles.known.Gap
+	ends := []parley.Token{g.Prefix, g.Suffix, g.Middle}
+	for _, name := range gapEndNames {
+		ends = append(ends, t.idOf(name))
+	}
+	g.Ends = nil
+	for _, id := range ends {
+		if id != None && g.Known() && !slices.Contains(g.Ends, id) {
+			g.Ends = append(g.Ends, id)
+		}
+	}
+}
+
+func (t *Tokenizer) idOf(text string) parley.Token {
+	if id, ok := t.ID(text); ok && text != "" {
+		return id
+	}
+	return None
 }

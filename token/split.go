@@ -5,13 +5,6 @@ import (
 	"unicode/utf8"
 )
 
-// A piece is a part of the text on its way to becoming words.
-type piece struct {
-	text string
-	// first: the piece begins where the whole input begins.
-	first bool
-}
-
 // A splitStep cuts a piece into smaller ones. It may change their text.
 type splitStep interface {
 	split(dst []piece, p piece, s *scratch) ([]piece, error)
@@ -25,9 +18,6 @@ type splitter struct {
 	// spelled: the steps leave text in the byte-level alphabet.
 	spelled bool
 }
-
-// A textRange is one match of a pattern.
-type textRange struct{ start, end int }
 
 // A matcher finds all matches of a pattern, from left to right.
 type matcher interface {
@@ -73,12 +63,6 @@ type patternSplit struct {
 	invert bool
 	// complete: the pattern is known and its matches leave no gaps.
 	complete bool
-}
-
-// An event is a stretch of text between two cuts.
-type event struct {
-	textRange
-	match bool
 }
 
 func (p patternSplit) split(dst []piece, in piece, s *scratch) ([]piece, error) {

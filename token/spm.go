@@ -8,41 +8,45 @@ import (
 	"parley"
 )
 
-// scoredPairs builds the model of a SentencePiece vocabulary. Such a vocabulary has no list of merges: any two
+// newScoredBPE builds the model of a SentencePiece vocabulary. Such a vocabulary has no list of merges: any two
 // neighbours join if their texts together are a token, and the token with the best score goes first, the leftmost of
 // equals. Written out as pairs and ranks this is byte pair encoding: every way to cut a token in two gives a pair.
 //
-// Control tokens, byte tokens and the unknown token are never built from characters, so that text cannot become one
-// of them.
-func (g *ggufVocabulary) scoredPairs(v *vocabulary) *bpe {
-	b := &scoredBuilder{g: g, v: v, m: newBPE(v, false), spelled: map[string]int32{}}
-	b.m.byteFallback = true
-	b.m.unknown = int32(g.token("unknown_token_id"))
-	b.m.firstSpelling = int32(len(g.tokens))
-	b.m.runeIDs = new(runeTable)
-	byScore := make([]int, 0, len(g.tokens))
-	for id, text := range g.tokens {
-		if !b.joinable(id) {
+// Only tokens that are joinable are built from characters.
+func newScoredBPE(v *vocabulary, scores []float64, joinable func(id int) bool, unknown int32) *bpe {
+	m := newBPE(v, bpeOptions{byteFallback: true, unknown: unknown})
+	b := &scoredBuilder{
+		v:        v,
+		joinable: joinable,
+		m:        m,
+		runes:    new(runeTable),
+		spelled:  map[string]int32{},
+	}
+	byScore := make([]int, 0, len(v.texts))
+	for id, text := range v.texts {
+		if !joinable(id) {
 			continue
 		}
 		byScore = append(byScore, id)
 		if r, width := utf8.DecodeRuneInString(text); width > 0 && width == len(text) {
-			b.m.runeIDs.set(r, int32(v.ids[text]))
+			b.runes.set(r, int32(v.ids[text]))
 		}
 	}
-	slices.SortStableFunc(byScore, func(a, b int) int { return cmp.Compare(g.scores[b], g.scores[a]) })
-	b.addPairs(byScore)
-	b.m.finish(v)
-	return b.m
+	slices.SortStableFunc(byScore, func(a, b int) int { return cmp.Compare(scores[b], scores[a]) })
+	rules, crossings := b.addPairs(byScore, scores)
+	m.setScored(v, rules, crossings, b.runes, b.spellings)
+	return m
 }
 
 type scoredBuilder struct {
-	g       *ggufVocabulary
-	v       *vocabulary
-	m       *bpe
-	spelled map[string]int32 // characters that are parts of tokens but not tokens
-	pairs   []scoredPair
-	cuts    [][2]string
+	v         *vocabulary
+	joinable  func(id int) bool
+	m         *bpe
+	runes     *runeTable
+	spelled   map[string]int32 // characters that are parts of tokens but not tokens
+	spellings [][]parley.Token // of those characters, in bytes
+	pairs     []scoredPair
+	cuts      [][2]string
 }
 
 type scoredPair struct {
@@ -50,28 +54,24 @@ type scoredPair struct {
 	merge
 }
 
-func (b *scoredBuilder) joinable(id int) bool {
-	kind := b.g.typeOf(id)
-	return kind == ggufNormal || kind == ggufUserDefined || kind == ggufUnused
-}
-
 // addPairs lists every cut of every token. Tokens of equal score share a rank.
-func (b *scoredBuilder) addPairs(byScore []int) {
+func (b *scoredBuilder) addPairs(byScore []int, scores []float64) (mergeRules, *crossings) {
 	rank := uint32(0)
 	for i, id := range byScore {
-		if i > 0 && b.g.scores[id] != b.g.scores[byScore[i-1]] {
+		if i > 0 && scores[id] != scores[byScore[i-1]] {
 			rank++
 		}
-		if text := b.g.tokens[id]; int(b.v.ids[text]) == id {
+		if text := b.v.texts[id]; int(b.v.ids[text]) == id {
 			b.addCuts(text, merge{rank, int32(id)})
 		}
 	}
-	b.m.pairs, b.m.ranks = newPairTable(len(b.pairs)), int(rank)+1
-	b.m.crossings = newCrossings(false, len(b.pairs))
+	rules := mergeRules{pairs: newPairTable(len(b.pairs)), ranks: int(rank) + 1}
+	crossings := newCrossings(false, len(b.pairs))
 	for i, p := range b.pairs {
-		b.m.pairs.set(p.left, p.right, p.merge)
-		b.m.crossings.add(b.cuts[i][0], b.cuts[i][1])
+		rules.pairs.set(p.left, p.right, p.merge)
+		crossings.add(b.cuts[i][0], b.cuts[i][1])
 	}
+	return rules, crossings
 }
 
 // cutsMax bounds the work for one token of a hostile file; no real token is longer.
@@ -107,10 +107,10 @@ func (b *scoredBuilder) part(text string) int32 {
 	if width != len(text) {
 		return missing
 	}
-	id := b.m.firstSpelling + int32(len(b.m.spellings))
+	id := int32(len(b.v.texts) + len(b.spellings))
 	b.spelled[text] = id
-	b.m.spellings = append(b.m.spellings, b.spelling(text))
-	b.m.runeIDs.set(r, id)
+	b.spellings = append(b.spellings, b.spelling(text))
+	b.runes.set(r, id)
 	return id
 }
 

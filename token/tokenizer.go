@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"slices"
+	"strings"
 	"sync"
-	"sync/atomic"
 
 	"parley"
 )
@@ -14,30 +14,26 @@ import (
 // safe for concurrent use.
 type Tokenizer struct {
 	vocabulary *vocabulary
-	added      *addedMatcher // matched in text as written
-	normalized *addedMatcher // matched in normalized text
-	// normalizedForm is how added tokens that match normalized text decode, where that differs from their
-	// content.
-	normalizedForm map[parley.Token]string
-	special        []bool // by id
-	normalizers    []normalizer
-	splitter       splitter
-	model          model
-	before, after  []parley.Token
-	decoder        []decodeStep
-	known          Special
-	marks          []parley.Token    // special tokens that are part of an answer
-	rulesSum       [sha256.Size]byte // of the merges or scores, in order
-	fingerprint    func() [sha256.Size]byte
-	scratch        sync.Pool
-	// saidTexts remembers what tokens say; see [Decoder.Push].
-	saidTexts [saidKept]atomic.Pointer[saidText]
+	addedTokens
+	normalizers []normalizer
+	splitter    splitter
+	model       model
+	frame       frame
+	decoder     []decodeStep
+	roles       roles
+	rulesSum    [sha256.Size]byte // of the merges or scores, in order
+	fingerprint func() [sha256.Size]byte
+	scratch     sync.Pool
+	saidTexts   saidTexts
 }
 
 // A model turns one word into tokens.
 type model interface {
 	appendWord(dst []parley.Token, word string, s *scratch) ([]parley.Token, error)
 }
+
+// A frame is the tokens that begin and end a sequence.
+type frame struct{ before, after []parley.Token }
 
 // None stands for a special token that a vocabulary does not have.
 const None parley.Token = -1
@@ -55,6 +51,12 @@ type Special struct {
 	Unknown parley.Token
 	// Gap marks the parts of a text whose middle is to be filled in.
 	Gap Gap
+}
+
+// roles are the tokens of a vocabulary that mean something beside their text.
+type roles struct {
+	known Special
+	marks []parley.Token // special tokens that are part of an answer
 }
 
 // Options say how text is to be read.
@@ -78,6 +80,14 @@ func (t *Tokenizer) AppendEncode(dst []parley.Token, text string, o Options) ([]
 	return t.appendEncode(dst, text, o.AddSpecial, authorship{all: o.ParseSpecial})
 }
 
+// EncodePrompt returns the tokens of a prompt. Control tokens are read in the template's own text only: what a
+// message, a tool or a document says is plain text, even if it spells such a token. A prompt whose data spells none
+// has the tokens that [Tokenizer.Encode] with ParseSpecial finds in its text, because text is split into words across
+// the borders between data and template.
+func (t *Tokenizer) EncodePrompt(p Prompt) ([]parley.Token, error) {
+	return t.appendEncode(make([]parley.Token, 0, len(p.text)/4+4), p.text, false, authorship{own: p.own})
+}
+
 func (t *Tokenizer) appendEncode(dst []parley.Token, text string, addSpecial bool,
 	authored authorship) ([]parley.Token, error) {
 	s, _ := t.scratch.Get().(*scratch)
@@ -87,7 +97,7 @@ func (t *Tokenizer) appendEncode(dst []parley.Token, text string, addSpecial boo
 	defer t.scratch.Put(s)
 	out := dst
 	if addSpecial {
-		out = append(out, t.before...)
+		out = append(out, t.frame.before...)
 	}
 	section := func(text string, at int) (err error) {
 		out, err = t.appendSection(out, text, at, authored, s)
@@ -98,7 +108,7 @@ func (t *Tokenizer) appendEncode(dst []parley.Token, text string, addSpecial boo
 		return dst, err
 	}
 	if addSpecial {
-		out = append(out, t.after...)
+		out = append(out, t.frame.after...)
 	}
 	return out, nil
 }
@@ -133,6 +143,34 @@ func (t *Tokenizer) normalize(text string, s *scratch) (string, error) {
 		}
 	}
 	return text, nil
+}
+
+// normalizedAuthorship returns the authorship of a section after it was normalized. To see where the spans went, the
+// section is normalized once more with a character at their borders that normalizers leave alone. Where that changes
+// the outcome, the whole section counts as data.
+func (t *Tokenizer) normalizedAuthorship(section, normalized string, at int, authored authorship,
+	s *scratch) (authorship, error) {
+	if authored.all || len(authored.own) == 0 {
+		return authored, nil
+	}
+	authored = authored.section(at, len(section))
+	if section == normalized || len(authored.own) == 0 {
+		return authored, nil
+	}
+	mark, ok := unusedRune(section)
+	if !ok {
+		return authorship{}, nil
+	}
+	marked, err := t.normalize(markBorders(section, authored.own, mark), s)
+	if err != nil {
+		return authorship{}, err
+	}
+	parts := strings.Split(marked, string(mark))
+	if len(parts) != 2*len(authored.own)+1 || strings.Join(parts, "") != normalized {
+		return authorship{}, nil
+	}
+	first, last := authored.own[0], authored.own[len(authored.own)-1]
+	return partsAuthorship(parts, first.Start == 0, last.End == len(section)), nil
 }
 
 // appendText splits text into words and encodes each.
@@ -178,6 +216,35 @@ func (p *splitter) run(in piece, s *scratch) ([]piece, error) {
 	return pieces, nil
 }
 
+// innerMark is a character that no vocabulary joins with what follows it.
+const innerMark = "☺"
+
+// EncodeInner returns the tokens of a text that continues another, so that it gets no space before it from
+// vocabularies that put one before every text. Nothing in it is read as a special token.
+func (t *Tokenizer) EncodeInner(text string) ([]parley.Token, error) {
+	mark, err := t.Encode(innerMark, Options{})
+	if err != nil {
+		return nil, err
+	}
+	if first, ok := t.Text(firstOf(mark)); ok && strings.HasPrefix(first, "▁") {
+		marked, err := t.Encode(innerMark+text, Options{})
+		if err != nil {
+			return nil, err
+		}
+		if len(marked) >= len(mark) && slices.Equal(marked[:len(mark)], mark) {
+			return marked[len(mark):], nil
+		}
+	}
+	return t.Encode(text, Options{})
+}
+
+func firstOf(ids []parley.Token) parley.Token {
+	if len(ids) == 0 {
+		return None
+	}
+	return ids[0]
+}
+
 // Size returns one more than the largest id.
 func (t *Tokenizer) Size() int { return len(t.vocabulary.texts) }
 
@@ -205,11 +272,11 @@ func (t *Tokenizer) IsSpecial(id parley.Token) bool {
 // IsSaid says whether a token is part of what a model says: text, or the mark of a call or a thought, which some
 // vocabularies have as special tokens and others as plain ones.
 func (t *Tokenizer) IsSaid(id parley.Token) bool {
-	return !t.IsSpecial(id) || slices.Contains(t.marks, id)
+	return !t.IsSpecial(id) || slices.Contains(t.roles.marks, id)
 }
 
 // Special returns the tokens with a role. The caller must not change EOS.
-func (t *Tokenizer) Special() Special { return t.known }
+func (t *Tokenizer) Special() Special { return t.roles.known }
 
 // decodeText is the text of a token that decoding starts from.
 func (t *Tokenizer) decodeText(id parley.Token, text string) string {

@@ -24,13 +24,6 @@ type unigram struct {
 	cache        *wordCache
 }
 
-// A unigramNode is the best way to reach one byte position.
-type unigramNode struct {
-	score float64
-	id    int32
-	start int32 // where the last token begins, or missing when not reached
-}
-
 var errNoUnknown = errors.New(
 	"the text has a character that is not in the vocabulary, and the vocabulary has no unknown token")
 
@@ -45,7 +38,7 @@ func (m *unigram) appendWord(dst []parley.Token, word string, s *scratch) ([]par
 	before := len(dst)
 	dst, err := m.appendBest(dst, word, s)
 	if err == nil {
-		m.cache.store(hash, word, dst[before:], s)
+		m.cache.store(hash, word, dst[before:], &s.misses)
 	}
 	return dst, err
 }

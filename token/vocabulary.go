@@ -102,3 +102,6 @@ func clip(text string) string {
 	}
 	return text
 }
+
+// spaceMark is what SentencePiece vocabularies write for a space.
+const spaceMark = "▁"

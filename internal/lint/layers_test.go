@@ -45,7 +45,7 @@ var layers = [][]string{
 	{"worker/foreign", "worker/kvevents"},
 	{"route/kvindex", "worker/zmq", "worker/gbnf"},
 	{"token"},
-	{"token/jinja"},
+	{"token/jinja", "token/jsonscan"},
 	{"engine"},
 	{"engine/draft"},
 	{"engine/sched", "engine/tier"},

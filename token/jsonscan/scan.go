@@ -1,36 +1,49 @@
-package token
+// Package jsonscan reads large JSON documents front to back. The vocabulary and the merges are most of a
+// tokenizer.json and hundreds of thousands of strings: encoding/json takes several times as long to build them through
+// maps and interfaces.
+package jsonscan
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
 
-// A jsonScanner reads a JSON document front to back. The vocabulary and the merges are most of a tokenizer.json and
-// hundreds of thousands of strings: encoding/json takes several times as long to build them through maps and
-// interfaces.
-type jsonScanner struct {
+// A Scanner reads one document.
+type Scanner struct {
 	data string
 	at   int
 }
 
-// jsonDepthMax bounds nesting.
-const jsonDepthMax = 64
+// New returns a scanner at the beginning of a document.
+func New(data string) *Scanner { return &Scanner{data: data} }
 
-var errJSONEnd = errors.New("the document ends too early")
+// depthMax bounds nesting.
+const depthMax = 64
 
-func (s *jsonScanner) fail(want string) error {
+var errEnd = errors.New("the document ends too early")
+
+func (s *Scanner) fail(want string) error {
 	if s.at >= len(s.data) {
-		return errJSONEnd
+		return errEnd
 	}
 	return fmt.Errorf("at byte %d there is %q instead of %s", s.at, s.data[s.at], want)
 }
 
-// peek returns the next byte that is not white space, or 0.
-func (s *jsonScanner) peek() byte {
+// End fails unless the document is over.
+func (s *Scanner) End() error {
+	if s.skipSpace() < len(s.data) {
+		return s.fail("the end")
+	}
+	return nil
+}
+
+// Peek returns the next byte that is not white space, or 0.
+func (s *Scanner) Peek() byte {
 	for s.at < len(s.data) {
 		switch c := s.data[s.at]; c {
 		case ' ', '\n', '\r', '\t':
@@ -42,41 +55,42 @@ func (s *jsonScanner) peek() byte {
 	return 0
 }
 
-func (s *jsonScanner) expect(c byte) error {
-	if s.peek() != c {
+// Expect reads the byte c after white space.
+func (s *Scanner) Expect(c byte) error {
+	if s.Peek() != c {
 		return s.fail(strconv.QuoteRune(rune(c)))
 	}
 	s.at++
 	return nil
 }
 
-// object calls field for every key; field must read the value.
-func (s *jsonScanner) object(field func(key string) error) error {
-	if err := s.expect('{'); err != nil {
+// Object calls field for every key; field must read the value.
+func (s *Scanner) Object(field func(key string) error) error {
+	if err := s.Expect('{'); err != nil {
 		return err
 	}
 	return s.items('}', func() error {
-		key, err := s.str()
+		key, err := s.String()
 		if err != nil {
 			return err
 		}
-		if err := s.expect(':'); err != nil {
+		if err := s.Expect(':'); err != nil {
 			return err
 		}
 		return field(key)
 	})
 }
 
-// array calls item at the start of every element; item must read it.
-func (s *jsonScanner) array(item func() error) error {
-	if err := s.expect('['); err != nil {
+// Array calls item at the start of every element; item must read it.
+func (s *Scanner) Array(item func() error) error {
+	if err := s.Expect('['); err != nil {
 		return err
 	}
 	return s.items(']', item)
 }
 
-func (s *jsonScanner) items(end byte, item func() error) error {
-	if s.peek() == end {
+func (s *Scanner) items(end byte, item func() error) error {
+	if s.Peek() == end {
 		s.at++
 		return nil
 	}
@@ -84,7 +98,7 @@ func (s *jsonScanner) items(end byte, item func() error) error {
 		if err := item(); err != nil {
 			return err
 		}
-		switch s.peek() {
+		switch s.Peek() {
 		case ',':
 			s.at++
 		case end:
@@ -96,9 +110,9 @@ func (s *jsonScanner) items(end byte, item func() error) error {
 	}
 }
 
-// str reads a string. Without escapes it shares the memory of the document.
-func (s *jsonScanner) str() (string, error) {
-	if err := s.expect('"'); err != nil {
+// String reads a string. Without escapes it shares the memory of the document.
+func (s *Scanner) String() (string, error) {
+	if err := s.Expect('"'); err != nil {
 		return "", err
 	}
 	start := s.at
@@ -114,10 +128,10 @@ func (s *jsonScanner) str() (string, error) {
 			return "", s.fail("a string without control characters")
 		}
 	}
-	return "", errJSONEnd
+	return "", errEnd
 }
 
-func (s *jsonScanner) checked(text string) (string, error) {
+func (s *Scanner) checked(text string) (string, error) {
 	if !utf8.ValidString(text) {
 		return "", fmt.Errorf("the string that ends at byte %d is not UTF-8", s.at)
 	}
@@ -125,7 +139,7 @@ func (s *jsonScanner) checked(text string) (string, error) {
 }
 
 // escaped reads the rest of a string that begins at start and has its first escape here.
-func (s *jsonScanner) escaped(start int) (string, error) {
+func (s *Scanner) escaped(start int) (string, error) {
 	out := append(make([]byte, 0, 2*(s.at-start)+16), s.data[start:s.at]...)
 	for s.at < len(s.data) {
 		c := s.data[s.at]
@@ -144,19 +158,19 @@ func (s *jsonScanner) escaped(start int) (string, error) {
 			}
 		}
 	}
-	return "", errJSONEnd
+	return "", errEnd
 }
 
-var jsonEscapes = map[byte]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
+var escapes = map[byte]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
 // escape appends the character of the escape after a backslash.
-func (s *jsonScanner) escape(dst []byte) ([]byte, error) {
+func (s *Scanner) escape(dst []byte) ([]byte, error) {
 	if s.at >= len(s.data) {
-		return dst, errJSONEnd
+		return dst, errEnd
 	}
 	c := s.data[s.at]
 	if c != 'u' {
-		plain, ok := jsonEscapes[c]
+		plain, ok := escapes[c]
 		if !ok {
 			return dst, s.fail("an escape")
 		}
@@ -182,28 +196,24 @@ func (s *jsonScanner) escape(dst []byte) ([]byte, error) {
 	return utf8.AppendRune(dst, r), nil
 }
 
-func (s *jsonScanner) hex4() (rune, error) {
-	r := rune(0)
-	for range 4 {
-		if s.at >= len(s.data) {
-			return 0, errJSONEnd
-		}
-		d := hexDigit(s.data[s.at])
-		if d < 0 {
-			return 0, s.fail("a hexadecimal digit")
-		}
-		r = r<<4 | rune(d)
-		s.at++
+func (s *Scanner) hex4() (rune, error) {
+	if s.at+4 > len(s.data) {
+		return 0, errEnd
 	}
-	return r, nil
+	r, err := strconv.ParseUint(s.data[s.at:s.at+4], 16, 16)
+	if err != nil {
+		return 0, s.fail("four hexadecimal digits")
+	}
+	s.at += 4
+	return rune(r), nil
 }
 
-// integer reads a number that must be whole.
-func (s *jsonScanner) integer() (int64, error) {
+// Integer reads a whole number of at most limit.
+func (s *Scanner) Integer(limit int64) (int64, error) {
 	start, n := s.skipSpace(), int64(0)
 	for ; s.at < len(s.data) && s.data[s.at]-'0' < 10; s.at++ {
-		if n = n*10 + int64(s.data[s.at]-'0'); n > vocabularyMax {
-			return 0, fmt.Errorf("the number at byte %d is too large for a token id", start)
+		if n = n*10 + int64(s.data[s.at]-'0'); n > limit {
+			return 0, fmt.Errorf("the number at byte %d is larger than %d", start, limit)
 		}
 	}
 	if s.at == start {
@@ -212,22 +222,22 @@ func (s *jsonScanner) integer() (int64, error) {
 	return n, nil
 }
 
-func (s *jsonScanner) skipSpace() int {
-	s.peek()
+func (s *Scanner) skipSpace() int {
+	s.Peek()
 	return s.at
 }
 
-// number reads any number.
-func (s *jsonScanner) number() (float64, error) {
-	raw, err := s.raw()
+// Number reads any number.
+func (s *Scanner) Number() (float64, error) {
+	raw, err := s.Raw()
 	if err != nil {
 		return 0, err
 	}
-	return strconv.ParseFloat(string(raw), 64)
+	return strconv.ParseFloat(strings.TrimRight(string(raw), " \n\r\t"), 64)
 }
 
-// raw skips one value and returns its bytes. Its inside is not checked beyond brackets and strings.
-func (s *jsonScanner) raw() (json.RawMessage, error) {
+// Raw skips one value and returns its bytes. Its inside is not checked beyond brackets and strings.
+func (s *Scanner) Raw() (json.RawMessage, error) {
 	start, depth := s.skipSpace(), 0
 	for s.at < len(s.data) {
 		switch c := s.data[s.at]; c {
@@ -236,8 +246,8 @@ func (s *jsonScanner) raw() (json.RawMessage, error) {
 				return nil, err
 			}
 		case '{', '[':
-			if depth++; depth > jsonDepthMax {
-				return nil, fmt.Errorf("at byte %d the nesting is deeper than %d", s.at, jsonDepthMax)
+			if depth++; depth > depthMax {
+				return nil, fmt.Errorf("at byte %d the nesting is deeper than %d", s.at, depthMax)
 			}
 			s.at++
 		case '}', ']':
@@ -255,12 +265,12 @@ func (s *jsonScanner) raw() (json.RawMessage, error) {
 		}
 	}
 	if depth > 0 {
-		return nil, errJSONEnd
+		return nil, errEnd
 	}
 	return json.RawMessage(s.data[start:s.at]), nil
 }
 
-func (s *jsonScanner) skipString() error {
+func (s *Scanner) skipString() error {
 	for s.at++; s.at < len(s.data); s.at++ {
 		switch s.data[s.at] {
 		case '\\':
@@ -270,5 +280,5 @@ func (s *jsonScanner) skipString() error {
 			return nil
 		}
 	}
-	return errJSONEnd
+	return errEnd
 }
