@@ -159,10 +159,10 @@ func (g *ggufVocabulary) finish(t *Tokenizer, addBOS bool) {
 	}
 	t.finishGap()
 	if g.flag("add_bos_token", addBOS) && t.roles.known.BOS != None {
-		t.frame.before = []parley.Token{t.roles.known.BOS}
+		t.ends.before = []parley.Token{t.roles.known.BOS}
 	}
 	if g.flag("add_eos_token", false) && eos != None {
-		t.frame.after = []parley.Token{eos}
+		t.ends.after = []parley.Token{eos}
 	}
 }
 

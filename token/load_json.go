@@ -116,7 +116,7 @@ func (f *tokenizerFile) build() (*Tokenizer, error) {
 	if err := t.addTokens(f.Added, len(t.vocabulary.ids)); err != nil {
 		return nil, fmt.Errorf("added_tokens: %w", err)
 	}
-	if t.frame.before, t.frame.after, err = parsePost(f.PostProcessor, t.vocabulary); err != nil {
+	if t.ends.before, t.ends.after, err = parsePost(f.PostProcessor, t.vocabulary); err != nil {
 		return nil, fmt.Errorf("post_processor: %w", err)
 	}
 	if t.decoder, err = parseDecoder(f.Decoder); err != nil {

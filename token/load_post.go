@@ -136,9 +136,9 @@ func (t *Tokenizer) configure(c tokenizerConfig) {
 	if !obeys {
 		return
 	}
-	t.frame.before = wish(t.frame.before, c.AddBOS, t.roles.known.BOS)
+	t.ends.before = wish(t.ends.before, c.AddBOS, t.roles.known.BOS)
 	if len(t.roles.known.EOS) > 0 {
-		t.frame.after = wish(t.frame.after, c.AddEOS, t.idOf(string(c.EOS)))
+		t.ends.after = wish(t.ends.after, c.AddEOS, t.idOf(string(c.EOS)))
 	}
 }
 

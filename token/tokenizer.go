@@ -18,7 +18,7 @@ type Tokenizer struct {
 	normalizers []normalizer
 	splitter    splitter
 	model       model
-	frame       frame
+	ends        sequenceEnds
 	decoder     []decodeStep
 	roles       roles
 	rulesSum    [sha256.Size]byte // of the merges or scores, in order
@@ -32,8 +32,8 @@ type model interface {
 	appendWord(dst []parley.Token, word string, s *scratch) ([]parley.Token, error)
 }
 
-// A frame is the tokens that begin and end a sequence.
-type frame struct{ before, after []parley.Token }
+// sequenceEnds are the tokens that begin and end a sequence.
+type sequenceEnds struct{ before, after []parley.Token }
 
 // None stands for a special token that a vocabulary does not have.
 const None parley.Token = -1
@@ -97,7 +97,7 @@ func (t *Tokenizer) appendEncode(dst []parley.Token, text string, addSpecial boo
 	defer t.scratch.Put(s)
 	out := dst
 	if addSpecial {
-		out = append(out, t.frame.before...)
+		out = append(out, t.ends.before...)
 	}
 	section := func(text string, at int) (err error) {
 		out, err = t.appendSection(out, text, at, authored, s)
@@ -108,7 +108,7 @@ func (t *Tokenizer) appendEncode(dst []parley.Token, text string, addSpecial boo
 		return dst, err
 	}
 	if addSpecial {
-		out = append(out, t.frame.after...)
+		out = append(out, t.ends.after...)
 	}
 	return out, nil
 }
