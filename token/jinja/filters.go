@@ -124,7 +124,7 @@ func filterReverse(r *state, v Value, args callArgs) Value {
 	r.allocItems(len(items))
 	items = slices.Clone(items)
 	slices.Reverse(items)
-	return &generator{items: items, kind: "list_reverseiterator"}
+	return &generator{items: items}
 }
 
 func filterList(r *state, v Value, args callArgs) Value {
@@ -143,7 +143,7 @@ func filterItems(r *state, v Value, args callArgs) Value {
 	if !ok {
 		m = NewMap()
 	}
-	return &generator{items: r.pairs(m), kind: "generator"}
+	return &generator{items: r.pairs(m)}
 }
 
 func filterReplace(r *state, v Value, args callArgs) Value {

@@ -66,7 +66,7 @@ func filterJoin(r *state, v Value, args callArgs) Value {
 // filterMap reads an attribute of each item or applies a filter to it.
 func filterMap(r *state, v Value, args callArgs) Value {
 	if !truth(v) {
-		return &generator{kind: "generator"}
+		return &generator{}
 	}
 	var apply getter
 	if attribute, ok := args.take("attribute"); ok && len(args.pos) == 0 {
@@ -93,7 +93,7 @@ func filterMap(r *state, v Value, args callArgs) Value {
 			return r.filter(f, item, args)
 		}
 	}
-	return &generator{items: r.keysOf(r.items(v), apply), kind: "generator"}
+	return &generator{items: r.keysOf(r.items(v), apply)}
 }
 
 // filterSelect is select, reject, selectattr and rejectattr.
@@ -115,7 +115,7 @@ func filterSelect(keep, byAttribute bool) method {
 			}
 			args.pos = args.pos[1:]
 		}
-		out := &generator{kind: "generator"}
+		out := &generator{}
 		if !truth(v) {
 			return out
 		}
@@ -163,7 +163,7 @@ func filterUnique(r *state, v Value, args callArgs) Value {
 	p := args.bind("unique", 0, "case_sensitive", "attribute")
 	get := r.getterFor(p.values[1], absent{}, !p.truth(0))
 	seen := map[any]bool{}
-	out := &generator{kind: "generator"}
+	out := &generator{}
 	for _, item := range r.items(v) {
 		if hash := hashKey(get(item)); !seen[hash] {
 			r.allocItems(3)

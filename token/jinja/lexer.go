@@ -26,32 +26,27 @@ const (
 )
 
 // A token is one word of the template. The text of a string token is already
-// unescaped, that of a number has no underscores.
+// unescaped.
 type token struct {
 	kind tokenKind
 	text string
 	line int
 }
 
+var tokenNames = map[tokenKind]string{
+	tokenEOF:        "end of template",
+	tokenData:       "template text",
+	tokenVarBegin:   "'{{'",
+	tokenVarEnd:     "end of print statement",
+	tokenBlockBegin: "'{%'",
+	tokenBlockEnd:   "end of statement block",
+	tokenName:       "a name",
+}
+
 // describe names the token for an error.
 func (t token) describe() string {
-	switch t.kind {
-	case tokenEOF:
-		return "end of template"
-	case tokenData:
-		return "template text"
-	case tokenVarBegin:
-		return "'{{'"
-	case tokenVarEnd:
-		return "end of print statement"
-	case tokenBlockBegin:
-		return "'{%'"
-	case tokenBlockEnd:
-		return "end of statement block"
-	case tokenName:
-		if t.text == "" {
-			return "a name"
-		}
+	if name := tokenNames[t.kind]; name != "" && (t.text == "" || t.kind == tokenData) {
+		return name
 	}
 	return "'" + t.text + "'"
 }
@@ -172,17 +167,14 @@ func (lx *lexer) lexComment(body int) {
 }
 
 // finishTag moves past the end tag of two bytes at end, with the sign before
-// it (not before from) and the whitespace that goes with them.
+// it (not before from) and the whitespace that goes with them. A line end after
+// a tag that prints stays.
 func (lx *lexer) finishTag(from, end int) {
-	sign := byte(0)
-	if end > from {
-		sign = lx.src[end-1]
-	}
-	after := end + 2
+	after, isBlock := end+2, lx.src[end] != '}'
 	switch {
-	case sign == '-':
+	case end > from && lx.src[end-1] == '-':
 		after = skipSpace(lx.src, after)
-	case sign != '+' && byteAt(lx.src, after) == '\n':
+	case isBlock && (end == from || lx.src[end-1] != '+') && byteAt(lx.src, after) == '\n':
 		after++
 	}
 	lx.lineStarting = lx.src[after-1] == '\n'
@@ -214,29 +206,18 @@ func (lx *lexer) lexCode(kind byte) {
 }
 
 func (lx *lexer) lexCodeEnd(kind byte) bool {
-	rest := lx.src[lx.pos:]
-	if kind == '%' {
-		for _, end := range []string{"%}", "-%}", "+%}"} {
-			if strings.HasPrefix(rest, end) {
-				lx.emit(tokenBlockEnd, "")
-				lx.finishTag(lx.pos, lx.pos+len(end)-2)
-				return true
-			}
-		}
+	end, closing, ended := lx.pos, "%}", tokenBlockEnd
+	if kind == '{' {
+		closing, ended = "}}", tokenVarEnd
+	}
+	if sign := lx.src[end]; sign == '-' || sign == '+' && kind == '%' {
+		end++
+	}
+	if !strings.HasPrefix(lx.src[end:], closing) {
 		return false
 	}
-	after := 0
-	switch {
-	case strings.HasPrefix(rest, "-}}"):
-		after = skipSpace(lx.src, lx.pos+3)
-	case strings.HasPrefix(rest, "}}"):
-		after = lx.pos + 2
-	default:
-		return false
-	}
-	lx.emit(tokenVarEnd, "")
-	lx.lineStarting = lx.src[after-1] == '\n'
-	lx.advance(after)
+	lx.emit(ended, "")
+	lx.finishTag(lx.pos, end)
 	return true
 }
 

@@ -168,6 +168,8 @@ func scalarRepr(v Value) string {
 	return "<" + typeName(v) + " object>"
 }
 
+var quoteEscapes = map[rune]string{'\n': `\n`, '\r': `\r`, '\t': `\t`, '\\': `\\`}
+
 // quote is Python's repr of a string: single quotes unless that would need
 // escapes and double quotes would not.
 func quote(s string) string {
@@ -178,24 +180,20 @@ func quote(s string) string {
 	var sb strings.Builder
 	sb.WriteRune(mark)
 	for _, r := range s {
+		escape, ok := quoteEscapes[r]
 		switch {
-		case r == mark || r == '\\':
-			sb.WriteByte('\\')
-			sb.WriteRune(r)
-		case r == '\n':
-			sb.WriteString("\\n")
-		case r == '\r':
-			sb.WriteString("\\r")
-		case r == '\t':
-			sb.WriteString("\\t")
-		case r == ' ' || isPrintable(r):
+		case ok:
+			sb.WriteString(escape)
+		case r == mark:
+			sb.WriteString(`\` + string(r))
+		case isPrintable(r):
 			sb.WriteRune(r)
 		case r < 0x100:
-			fmt.Fprintf(&sb, "\\x%02x", r)
+			fmt.Fprintf(&sb, `\x%02x`, r)
 		case r < 0x10000:
-			fmt.Fprintf(&sb, "\\u%04x", r)
+			fmt.Fprintf(&sb, `\u%04x`, r)
 		default:
-			fmt.Fprintf(&sb, "\\U%08x", r)
+			fmt.Fprintf(&sb, `\U%08x`, r)
 		}
 	}
 	sb.WriteRune(mark)

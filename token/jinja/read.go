@@ -137,13 +137,10 @@ func readJSONList(dec *json.Decoder, depth int) (Value, error) {
 func readJSONMap(dec *json.Decoder, depth int) (Value, error) {
 	m := NewMap()
 	for dec.More() {
-		key, err := readJSON(dec, depth+1)
-		if err != nil {
-			return nil, err
-		}
+		key, err := dec.Token()
 		name, ok := key.(string)
-		if !ok {
-			return nil, fmt.Errorf("a JSON object has a key that is not a string at byte %d", dec.InputOffset())
+		if err != nil || !ok {
+			return nil, fmt.Errorf("JSON is invalid at byte %d: %w", dec.InputOffset(), err)
 		}
 		v, err := readJSON(dec, depth+1)
 		if err != nil {

@@ -40,10 +40,7 @@ func tupleOf(items ...Value) *List { return &List{Items: items, kind: "tuple"} }
 func (l *List) isView() bool { return strings.HasPrefix(l.kind, "dict_") }
 
 // A generator yields its items once. Unlike those of Python it has computed them.
-type generator struct {
-	items []Value
-	kind  string
-}
+type generator struct{ items []Value }
 
 // take returns the items and leaves none.
 func (g *generator) take() []Value {
@@ -139,7 +136,7 @@ func typeName(v Value) string {
 	case *undefined:
 		return "Undefined"
 	case *generator:
-		return v.kind
+		return "generator"
 	case object:
 		return v.typeName()
 	}
