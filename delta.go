@@ -112,6 +112,9 @@ type Usage struct {
 	// Miss says why the rest of the prompt was not found in the cache, in one
 	// word: none, short, new, diverged, evicted or other-salt.
 	Miss string `json:",omitzero"`
+	// Unenforced names the keywords of a schema that is not strict which the answer was
+	// not held to, with commas between them.
+	Unenforced string `json:",omitzero"`
 	// OutputTokens sums over the choices.
 	OutputTokens int `json:",omitzero"`
 	// ReasoningTokens is how many of OutputTokens were thoughts. The

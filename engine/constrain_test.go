@@ -84,3 +84,21 @@ func TestABadGrammarIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestUnenforcedKeywordsAreNamed asks for a schema that can be held in part only.
+func TestUnenforcedKeywordsAreNamed(t *testing.T) {
+	for schema, want := range map[string]string{
+		`{"type":"integer","minimum":1}`: "",
+		`{"type":"array","uniqueItems":true,"items":{"type":"integer","minimum":1},"maxItems":2}`: "uniqueItems",
+	} {
+		e := newCounter(t, &counter{}, small)
+		_, last, err := collect(t.Context(), e, &parley.Request{
+			Prompt:    long(3, 4),
+			MaxTokens: 4,
+			Grammar:   new(parley.Choice(parley.Literal("11,"), parley.JSONSchema([]byte(schema), false))),
+		})
+		if err != nil || last.Usage == nil || last.Usage.Unenforced != want {
+			t.Errorf("%s: %+v, want %q (%v)", schema, last.Usage, want, err)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"strings"
 	"time"
 
 	"parley"
@@ -72,6 +73,9 @@ func (j *job) usage(now time.Time) *parley.Usage {
 		Decode:        now.Sub(j.times.first),
 		SeatWait:      j.choices[0].seq.Waits[sched.ForSeat],
 		MemoryWait:    j.choices[0].seq.Waits[sched.ForMemory],
+	}
+	if j.program != nil {
+		u.Unenforced = strings.Join(j.program.Unenforced(), ",")
 	}
 	for _, c := range j.choices {
 		u.Preemptions += c.seq.Preempted

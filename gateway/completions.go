@@ -97,6 +97,7 @@ func (s *completionShape) whole(choices []answer.CollectedChoice, a *answer.Answ
 	r := s.chunk
 	u := openai.UsageOf(a.Usage)
 	r.Usage, r.Timings = &openai.OptionalUsage{Usage: &u}, s.record.Timings(a.Usage)
+	r.Parley = r.Timings.Beside()
 	for prompt := range s.request.Prompts {
 		for _, i := range s.best(prompt, a) {
 			w := &choices[i]
@@ -152,14 +153,14 @@ func (s *completionShape) Content(p answer.Piece) any {
 
 func (s *completionShape) Closing(choice int, finish parley.Finish, timings *openai.Timings) any {
 	chunk := s.with(openai.CompletionChoice{Index: choice, FinishReason: &finish})
-	chunk.Timings = timings
+	chunk.Timings, chunk.Parley = timings, timings.Beside()
 	return chunk
 }
 
 func (s *completionShape) Usage(u openai.Usage, timings *openai.Timings) any {
 	chunk := s.chunk
 	chunk.Usage = &openai.OptionalUsage{Usage: &u}
-	chunk.Timings = timings
+	chunk.Timings, chunk.Parley = timings, timings.Beside()
 	return chunk
 }
 

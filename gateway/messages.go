@@ -134,6 +134,7 @@ func (s *messageShape) whole(w *answer.CollectedChoice, a *answer.Answer) openai
 	}
 	reason, sequence := stopReason(a, w.Finish)
 	m.StopReason, m.StopSequence, m.Usage = &reason, sequence, openai.MessageUsageOf(a.Usage, s.keep)
+	m.Parley = openai.ExtrasOf(a.Usage)
 	return m
 }
 
@@ -238,6 +239,6 @@ func (s *messageShape) closing(a *answer.Answer, finish parley.Finish) []openai.
 	usage := openai.MessageUsageOf(a.Usage, s.keep)
 	return append(s.shut(),
 		openai.MessageEvent{Type: "message_delta", Delta: openai.StopDelta{StopReason: reason, StopSequence: sequence},
-			Usage: &usage},
+			Usage: &usage, Parley: openai.ExtrasOf(a.Usage)},
 		openai.MessageEvent{Type: "message_stop"})
 }

@@ -274,6 +274,7 @@ func (a *Answer) settle(prompt int, u parley.Usage) error {
 	a.Usage.PromptTokens += u.PromptTokens
 	a.Usage.CachedTokens += u.CachedTokens
 	a.Usage.Miss = cmp.Or(a.Usage.Miss, u.Miss)
+	a.Usage.Unenforced = cmp.Or(a.Usage.Unenforced, u.Unenforced)
 	a.Usage.DroppedTokens += u.DroppedTokens
 	a.Usage.OutputTokens += u.OutputTokens
 	a.Usage.Beside(&u)

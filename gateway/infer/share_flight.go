@@ -209,6 +209,7 @@ func notComputed(d parley.Delta) parley.Delta {
 			PromptTokens:  d.Usage.PromptTokens,
 			CachedTokens:  d.Usage.PromptTokens,
 			Miss:          "none",
+			Unenforced:    d.Usage.Unenforced,
 			OutputTokens:  d.Usage.OutputTokens,
 			DroppedTokens: d.Usage.DroppedTokens,
 		}

@@ -19,6 +19,7 @@ type ReplyMessage struct {
 	StopReason   *string      `json:"stop_reason"`
 	StopSequence *string      `json:"stop_sequence"`
 	Usage        MessageUsage `json:"usage"`
+	Parley       *Extras      `json:"parley,omitempty"`
 }
 
 // A TextBlock is a part of an answer that is text.
@@ -67,6 +68,7 @@ type MessageEvent struct {
 	ContentBlock any           `json:"content_block,omitempty"`
 	Delta        any           `json:"delta,omitempty"`
 	Usage        *MessageUsage `json:"usage,omitempty"`
+	Parley       *Extras       `json:"parley,omitempty"`
 }
 
 // TextDelta, ThinkingDelta and InputDelta are what is added to blocks.
@@ -119,6 +121,7 @@ var messageErrorTypes = map[int]string{
 	http.StatusBadRequest: "invalid_request_error", http.StatusUnauthorized: "authentication_error",
 	http.StatusForbidden: "permission_error",
 	http.StatusNotFound:  "not_found_error", http.StatusMethodNotAllowed: "invalid_request_error",
+	http.StatusConflict: "invalid_request_error", http.StatusUnprocessableEntity: "invalid_request_error",
 	http.StatusRequestEntityTooLarge: "request_too_large",
 	http.StatusTooManyRequests:       "rate_limit_error", statusOverloaded: "overloaded_error",
 	http.StatusGatewayTimeout: "timeout_error",

@@ -9,7 +9,7 @@ func (r *ChatResponse) appendPlain(to []byte) ([]byte, bool) {
 	w := plainWriter{to: to}
 	w.raw(`{"id":`).text(r.ID).raw(`,"object":`).text(r.Object).raw(`,"created":`).number(r.Created).raw(
 		`,"model":`).text(r.Model).raw(`,"choices":`)
-	if len(r.Choices) == 0 {
+	if len(r.Choices) == 0 || r.Parley != nil {
 		return to, false
 	}
 	for i := range r.Choices {

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"math"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -18,6 +19,22 @@ type ChatResponse struct {
 	Usage       Usage        `json:"usage"`
 	ServiceTier string       `json:"service_tier,omitempty"`
 	Timings     *Timings     `json:"timings,omitempty"`
+	Parley      *Extras      `json:"parley,omitempty"`
+}
+
+// Extras is what this server says of an answer and other servers do not.
+type Extras struct {
+	// Unenforced names the keywords of a schema that is not strict which the answer
+	// was not held to.
+	Unenforced []string `json:"unenforced,omitempty"`
+}
+
+// ExtrasOf returns what is to be said of an answer with a usage, nil if nothing is.
+func ExtrasOf(u parley.Usage) *Extras {
+	if u.Unenforced == "" {
+		return nil
+	}
+	return &Extras{Unenforced: strings.Split(u.Unenforced, ",")}
 }
 
 // A ChatChoice is one of the answers in a [ChatResponse].
@@ -94,6 +111,7 @@ type ChatChunk struct {
 	ServiceTier string            `json:"service_tier,omitempty"`
 	Timings     *Timings          `json:"timings,omitempty"`
 	Progress    *Progress         `json:"prompt_progress,omitempty"`
+	Parley      *Extras           `json:"parley,omitempty"`
 }
 
 // A ChatChunkChoice is the news of one choice. FinishReason is null until the
@@ -148,6 +166,7 @@ type CompletionResponse struct {
 	Usage       *OptionalUsage     `json:"usage,omitempty"`
 	ServiceTier string             `json:"service_tier,omitempty"`
 	Timings     *Timings           `json:"timings,omitempty"`
+	Parley      *Extras            `json:"parley,omitempty"`
 }
 
 // A CompletionChoice is one continuation, or a piece of it. FinishReason is
@@ -222,6 +241,8 @@ type Timings struct {
 	// CacheMiss is why the rest of the prompt was not cached, in one word.
 	CacheMiss string `json:"cache_miss,omitempty"`
 	Route
+	// Extras stands beside the times in an answer.
+	Extras *Extras `json:"-"`
 }
 
 // TimingsOf returns the times of u. The prompt's speed counts only tokens that
@@ -236,11 +257,20 @@ func TimingsOf(u parley.Usage) *Timings {
 		PredictedPerSecond: rate(u.OutputTokens-1, u.Decode),
 		Cached:             u.CachedTokens,
 		CacheMiss:          u.Miss,
+		Extras:             ExtrasOf(u),
 	}
 	if u.Routing != nil {
 		t.Route = RouteOf(u.Routing)
 	}
 	return t
+}
+
+// Beside returns the extras of an answer whose times are t; nil if there are none.
+func (t *Timings) Beside() *Extras {
+	if t == nil {
+		return nil
+	}
+	return t.Extras
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -42,6 +42,8 @@ type Response struct {
 	// DroppedItems is an extra: how many of the oldest items were not shown to
 	// the model because not all fit its context.
 	DroppedItems int `json:"dropped_items,omitempty"`
+	// Parley is another one.
+	Parley *Extras `json:"parley,omitempty"`
 }
 
 // A ResponseConversation names the conversation that a response is part of.

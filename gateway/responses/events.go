@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"parley"
 	"parley/gateway/answer"
 	"parley/gateway/openai"
 )
@@ -244,8 +245,9 @@ func (l *eventLog) close(status string) {
 
 // Complete ends a response that went well. Cut says that the model would have
 // continued.
-func (l *eventLog) Complete(cut string, usage *openai.ResponseUsage, now int64) {
-	l.Response.Usage, l.Response.CompletedAt = usage, &now
+func (l *eventLog) Complete(cut string, usage parley.Usage, now int64) {
+	l.Response.Usage, l.Response.CompletedAt = openai.ResponseUsageOf(usage), &now
+	l.Response.Parley = openai.ExtrasOf(usage)
 	if cut != "" {
 		l.close("incomplete")
 		l.Response.IncompleteDetails = &openai.IncompleteDetails{Reason: cut}

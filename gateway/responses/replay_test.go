@@ -23,7 +23,7 @@ func TestReplay(t *testing.T) {
 	l.Call(answer.CallPiece{Index: 1, ID: "d", Name: "g"})
 	l.Call(answer.CallPiece{Index: 2, ID: "e", Name: "h", Arguments: "a", Custom: true})
 	l.Call(answer.CallPiece{Index: 2, Arguments: "b", Custom: true})
-	l.Complete("", openai.ResponseUsageOf(parley.Usage{}), 5)
+	l.Complete("", parley.Usage{}, 5)
 	first, events := l.Take()
 	if first != 0 || len(l.Peek()) != 0 {
 		t.Errorf("the first event has the number %d", first)

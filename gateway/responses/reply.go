@@ -286,7 +286,7 @@ func (r *reply) complete(out exchange.EventSink) error {
 	if r.request.PromptOnly {
 		cut = ""
 	}
-	r.log.Complete(cut, openai.ResponseUsageOf(r.answer.Usage), now.Unix())
+	r.log.Complete(cut, r.answer.Usage, now.Unix())
 	status := convo.Completed
 	if cut != "" {
 		status = convo.Incomplete

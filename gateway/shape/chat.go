@@ -69,6 +69,7 @@ func (s *Chat) Whole(choices []answer.CollectedChoice, u parley.Usage) *openai.C
 		Usage:       openai.UsageOf(u),
 		ServiceTier: s.chunk.ServiceTier,
 		Timings:     s.record.Timings(u),
+		Parley:      openai.ExtrasOf(u),
 	}
 	for i := range choices {
 		w := &choices[i]
@@ -163,7 +164,7 @@ func (s *Chat) Content(p answer.Piece) any {
 func (s *Chat) Closing(choice int, finish parley.Finish, timings *openai.Timings) any {
 	finish = s.finish(finish)
 	chunk := s.with(openai.ChatChunkChoice{Index: choice, FinishReason: &finish})
-	chunk.Timings = timings
+	chunk.Timings, chunk.Parley = timings, timings.Beside()
 	return chunk
 }
 
@@ -171,7 +172,7 @@ func (s *Chat) Closing(choice int, finish parley.Finish, timings *openai.Timings
 func (s *Chat) Usage(u openai.Usage, timings *openai.Timings) any {
 	chunk := s.chunk
 	chunk.Usage = &openai.OptionalUsage{Usage: &u}
-	chunk.Timings = timings
+	chunk.Timings, chunk.Parley = timings, timings.Beside()
 	return chunk
 }
 

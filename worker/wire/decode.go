@@ -199,7 +199,7 @@ func (d *decoder) usage() *parley.Usage {
 	for _, t := range [...]*time.Duration{&u.Queued, &u.Prefill, &u.Decode, &u.SeatWait, &u.MemoryWait, &u.Preempted} {
 		*t = d.duration()
 	}
-	u.Miss, u.Outside = d.text(), d.flag()
+	u.Miss, u.Unenforced, u.Outside = d.text(), d.text(), d.flag()
 	return u
 }
 

@@ -162,6 +162,7 @@ func (e *encoder) usage(u *parley.Usage) {
 		e.number(int64(t))
 	}
 	e.text(u.Miss)
+	e.text(u.Unenforced)
 	e.flag(u.Outside)
 }
 
