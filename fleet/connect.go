@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"parley/fleet/discover"
+	"parley/route/kvindex"
 	"parley/worker"
 )
 
@@ -56,7 +57,19 @@ func (d Dialer) Connect(ctx context.Context, at discover.Address) (Member, error
 	if !promises.TokenPrompts {
 		block = 0 // it makes tokens of its own
 	}
-	m := Member{
+	var follow func(context.Context, *Feed) error
+	if promises.Events {
+		follow = func(ctx context.Context, to *Feed) error { return remote.Follow(ctx, to.Listener()) }
+	}
+	var sourceOf func(model string) kvindex.Source
+	if promises.ModelEvents {
+		sourceOf = remote.Source
+	}
+	var asleep, awake func(context.Context) error
+	if promises.Sleep {
+		asleep, awake = remote.Sleep, remote.Wake
+	}
+	return Member{
 		Name:           at.Name,
 		Pool:           d.Pool,
 		Kind:           string(cfg.Kind),
@@ -69,17 +82,11 @@ func (d Dialer) Connect(ctx context.Context, at discover.Address) (Member, error
 		Resume:         resuming(&promises),
 		Probe:          func(ctx context.Context) (Condition, error) { return probeRemote(ctx, remote, block) },
 		Close:          func() error { remote.Close(); return nil },
-	}
-	if promises.Events {
-		m.Follow = func(ctx context.Context, to *Feed) error { return remote.Follow(ctx, to.Listener()) }
-	}
-	if promises.ModelEvents {
-		m.SourceOf = remote.Source
-	}
-	if promises.Sleep {
-		m.Sleep, m.Wake = remote.Sleep, remote.Wake
-	}
-	return m, nil
+		Follow:         follow,
+		SourceOf:       sourceOf,
+		Sleep:          asleep,
+		Wake:           awake,
+	}, nil
 }
 
 // resuming returns how a kind of worker resumes an answer begun elsewhere.

@@ -6,40 +6,12 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"parley"
 	"parley/queue"
 	"parley/route"
 )
-
-// A Fleet is a set of workers behind one [parley.Worker].
-type Fleet struct {
-	cfg     Config
-	metrics *metrics
-
-	mu      sync.Mutex
-	router  *route.Router
-	watch   *route.Watch
-	members []*member
-	// budgets are what may be computed again, for each pool: one whose workers fail
-	// does not delay the answers of another.
-	budgets map[string]*budget
-	// changed is closed and replaced when a worker may take what waited.
-	changed  chan struct{}
-	findings cacheFindings
-	// line has what was taken back from workers that had not begun it.
-	line returnLine
-	// deaths counts workers that were up and were lost.
-	deaths atomic.Uint64
-
-	context context.Context
-	end     context.CancelFunc
-	keepers sync.WaitGroup
-}
 
 var _ parley.Worker = (*Fleet)(nil)
 
@@ -58,7 +30,7 @@ func New(cfg Config) (*Fleet, error) {
 		router:  router,
 		watch:   route.NewWatch(cfg.Watch),
 		budgets: map[string]*budget{},
-		changed: make(chan struct{}),
+		changed: newPeriod(),
 	}
 	for i := range cfg.Pools {
 		f.budgets[cfg.Pools[i].Name] = new(newBudget(cfg.ReplayShare, cfg.ReplayBurst))
@@ -114,7 +86,7 @@ func (f *Fleet) Join(w Member) error {
 				"THEIRS}`", w.Name, namesOfModels(models))
 	}
 	if len(models) > 1 && w.SourceOf == nil { // whose blocks events tell of is not known
-		w.Follow = nil
+		w.unfollow()
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -123,7 +95,7 @@ func (f *Fleet) Join(w Member) error {
 	}
 	m := &member{
 		Member:  w,
-		state:   Joining,
+		health:  health{state: Joining},
 		breaker: queue.NewBreaker(f.cfg.Breaker),
 		legs:    map[*leg]struct{}{},
 		kick:    make(chan struct{}, 1),
@@ -133,26 +105,13 @@ func (f *Fleet) Join(w Member) error {
 		return err
 	}
 	if w.Probe == nil {
-		m.state, m.since = Up, f.cfg.Now()
+		m.health.state, m.health.since = Up, f.cfg.Now()
 	}
 	f.members = append(f.members, m)
 	f.keep(m)
 	f.wake()
 	f.cfg.Log.Info("worker joined", "worker", m.Name, "kind", m.Kind, "pool", m.Pool)
 	return nil
-}
-
-// serves reports whether a worker's model is one of the fleet's.
-func (f *Fleet) serves(m parley.Model) bool {
-	return slices.ContainsFunc(f.cfg.Models, func(ours parley.Model) bool { return ours.ID == m.ID })
-}
-
-func namesOfModels(models []parley.Model) string {
-	names := make([]string, len(models))
-	for i, m := range models {
-		names[i] = m.ID
-	}
-	return strings.Join(names, ", ")
 }
 
 // keep starts the background work of a member. The lock is held.
@@ -167,25 +126,6 @@ func (f *Fleet) keep(m *member) {
 	}
 }
 
-// find returns the member with a name that has not been taken out. The lock is
-// held.
-func (f *Fleet) find(name string) *member {
-	for _, m := range f.members {
-		if m.Name == name && !m.leaving {
-			return m
-		}
-	}
-	return nil
-}
-
-// named is find with an error if there is no such worker. The lock is held.
-func (f *Fleet) named(name string) (*member, error) {
-	if m := f.find(name); m != nil {
-		return m, nil
-	}
-	return nil, parley.Errorf(parley.NotFound, "There is no worker %s: parley fleet status lists them.", name)
-}
-
 // Leave takes a worker out. It gets no more requests; its running answers continue.
 func (f *Fleet) Leave(name string) error {
 	f.mu.Lock()
@@ -194,7 +134,7 @@ func (f *Fleet) Leave(name string) error {
 	if err != nil {
 		return err
 	}
-	m.leaving = true
+	m.orders.leaving = true
 	f.cfg.Log.Info("worker leaving", "worker", m.Name, "answering", len(m.legs))
 	f.release(m)
 	return nil
@@ -203,7 +143,7 @@ func (f *Fleet) Leave(name string) error {
 // release forgets a member that left once it has nothing more to do. The lock is
 // held.
 func (f *Fleet) release(m *member) {
-	if !m.leaving || len(m.legs) > 0 {
+	if !m.orders.leaving || len(m.legs) > 0 {
 		return
 	}
 	f.unseat(m)
@@ -227,10 +167,10 @@ func (f *Fleet) Drain(name string, within time.Duration) error {
 	if err != nil {
 		return err
 	}
-	m.drained = true
-	m.drains++
+	m.orders.drained = true
+	m.orders.drains++
 	f.cfg.Log.Info("worker draining", "worker", m.Name, "answering", len(m.legs))
-	if drain := m.drains; within >= 0 {
+	if drain := m.orders.drains; within >= 0 {
 		f.keepers.Go(func() {
 			if sleep(f.context, within) {
 				f.evacuate(m, drain)
@@ -245,7 +185,7 @@ func (f *Fleet) Drain(name string, within time.Duration) error {
 func (f *Fleet) evacuate(m *member, drain int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if m.drained && m.drains == drain {
+	if m.orders.drained && m.orders.drains == drain {
 		m.cut(errMoved)
 	}
 }
@@ -259,13 +199,7 @@ func (f *Fleet) Resume(name string) error {
 	if err != nil {
 		return err
 	}
-	m.drained, m.tired, m.since = false, false, f.cfg.Now()
+	m.orders.drained, m.orders.tired, m.health.since = false, false, f.cfg.Now()
 	f.wake()
 	return nil
-}
-
-// wake lets those that wait look again. The lock is held.
-func (f *Fleet) wake() {
-	close(f.changed)
-	f.changed = make(chan struct{})
 }

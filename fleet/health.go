@@ -34,7 +34,7 @@ func (f *Fleet) probe(ctx context.Context, m *member) {
 func (f *Fleet) turnsOf(m *member) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return m.turns
+	return m.orders.turns
 }
 
 // probed takes the answer to a probe that began at a time. One from before the worker fell asleep, woke
@@ -42,21 +42,21 @@ func (f *Fleet) turnsOf(m *member) int {
 func (f *Fleet) probed(m *member, turns int, began time.Time, c Condition, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if turns != m.turns {
+	if turns != m.orders.turns {
 		return
 	}
 	if err != nil {
 		f.missed(m, err)
 		return
 	}
-	if m.condition.Instance != "" && m.condition.Instance != c.Instance {
+	if m.health.condition.Instance != "" && m.health.condition.Instance != c.Instance {
 		f.cfg.Log.Info("worker restarted", "worker", m.Name)
 		f.forget(m)
 	}
-	if c.Draining != m.condition.Draining {
+	if c.Draining != m.health.condition.Draining {
 		f.cfg.Log.Info("worker draining state changed", "worker", m.Name, "draining", c.Draining)
 	}
-	m.misses, m.condition, m.reported = 0, c, began
+	m.health.misses, m.health.condition, m.health.reported = 0, c, began
 	f.turn(m)
 	f.resize(m)
 	if c.Sleeping {
@@ -69,19 +69,19 @@ func (f *Fleet) probed(m *member, turns int, began time.Time, c Condition, err e
 
 // missed notes that a probe was not answered. The lock is held.
 func (f *Fleet) missed(m *member, err error) {
-	m.misses++
-	m.trouble = err
-	if m.misses < f.cfg.ProbeFailures || m.state == Joining {
+	m.health.misses++
+	m.health.trouble = err
+	if m.health.misses < f.cfg.ProbeFailures || m.health.state == Joining {
 		return
 	}
-	if m.state != Down {
+	if m.health.state != Down {
 		f.cfg.Log.Warn("worker down: no response", "worker", m.Name, "error", err, "answering", len(m.legs))
 	}
-	if m.state == Up {
-		m.crowd = len(m.legs)
+	if m.health.state == Up {
+		m.health.crowd = len(m.legs)
 		f.deaths.Add(1)
 	}
-	m.state = Down
+	m.health.state = Down
 	m.cut(errLost)
 }
 
@@ -90,12 +90,12 @@ func (f *Fleet) missed(m *member, err error) {
 // much that speaks against the request: more if it was alone there. The lock is
 // held.
 func (f *Fleet) suspect(m *member, err error) (blame int) {
-	m.lost++
-	if m.Probe == nil || m.state == Up {
-		m.crowd = len(m.legs) + 1
+	m.totals.lost++
+	if m.Probe == nil || m.health.state == Up {
+		m.health.crowd = len(m.legs) + 1
 	}
 	blame = 1
-	if m.crowd == 1 {
+	if m.health.crowd == 1 {
 		blame = blameAlone
 	}
 	if m.Probe == nil {
@@ -103,10 +103,10 @@ func (f *Fleet) suspect(m *member, err error) (blame int) {
 		return blame
 	}
 	m.breaker.Abandon()
-	if m.state == Up && !m.leaving {
+	if m.health.state == Up && !m.orders.leaving {
 		f.cfg.Log.Warn("worker down: answer cut off", "worker", m.Name, "error", err, "answering", len(m.legs))
-		m.state = Down
-		m.turns++
+		m.health.state = Down
+		m.orders.turns++
 		f.deaths.Add(1)
 	}
 	select {
@@ -127,24 +127,17 @@ func (f *Fleet) forget(m *member) {
 			index.Restarted(number)
 		}
 	}
-	m.since = f.cfg.Now()
+	m.health.since = f.cfg.Now()
 }
 
 // resize takes up how much a member says that it holds: one that joined asleep
 // could not say. The lock is held.
 func (f *Fleet) resize(m *member) {
-	if m.condition.CapacityTokens == 0 {
+	if m.health.condition.CapacityTokens == 0 {
 		return
 	}
 	for _, s := range m.seats {
-		f.router.Resize(s.id, m.condition.CapacityTokens)
-	}
-}
-
-// cut breaks a member's answers off, so that they move. The lock is held.
-func (m *member) cut(why error) {
-	for l := range m.legs {
-		l.abort(why)
+		f.router.Resize(s.id, m.health.condition.CapacityTokens)
 	}
 }
 

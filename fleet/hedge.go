@@ -30,12 +30,12 @@ type heard struct {
 // run lets a leg's worker answer beside others.
 func (l *leg) run() *runner {
 	r := &runner{leg: l, heard: make(chan heard), done: make(chan struct{})}
-	stream := l.stream
+	stream := l.flow.stream
 	say := func(h heard) bool {
 		select {
 		case r.heard <- h:
 			return true
-		case <-l.context.Done():
+		case <-l.flow.context.Done():
 			return false
 		}
 	}
@@ -60,9 +60,9 @@ func (l *leg) run() *runner {
 // resume makes the leg's stream what the runner has still to say, after what was
 // heard of it.
 func (r *runner) resume(first heard, ok bool) *leg {
-	r.leg.stream = func(yield func(parley.Delta, error) bool) {
+	r.leg.flow.stream = func(yield func(parley.Delta, error) bool) {
 		defer func() {
-			r.leg.cancel(nil)
+			r.leg.flow.cancel(nil)
 			<-r.done
 		}()
 		for h, more := first, ok; more; h, more = <-r.heard {
@@ -105,7 +105,7 @@ func (t *trip) race(ctx context.Context, l *leg) *leg {
 		t.letGo(loser, moved, nil)
 		return winner.resume(h, ok)
 	}
-	v := judge(ctx, winner.leg.context, h.err)
+	v := judge(ctx, winner.leg.flow.context, h.err)
 	if v == lost {
 		t.ordeal.hedgeLost()
 	}
@@ -129,7 +129,7 @@ func (t *trip) second(ctx context.Context, l *leg) *runner {
 		f.giveBack(l, tokens)
 		return nil
 	}
-	other.asked = asked
+	other.record.asked = asked
 	t.open(ctx, other)
 	return other.run()
 }
@@ -156,7 +156,7 @@ func (f *Fleet) giveBack(l *leg, tokens int) {
 
 // letGo ends a runner whose answer is not wanted.
 func (t *trip) letGo(r *runner, v judgement, err error) {
-	r.leg.cancel(nil)
+	r.leg.flow.cancel(nil)
 	t.fleet.keepers.Go(func() {
 		<-r.done
 		t.fleet.finish(r.leg, v, err)

@@ -80,3 +80,17 @@ func isBroken(err error) bool {
 }
 
 var errCut = errors.New("the worker ended the answer before it was complete")
+
+// String says how an attempt ended, as the log of attempts has it.
+func (v judgement) String() string {
+	return [...]string{
+		arrived: "done",
+		told:    "told",
+		refused: "refused",
+		failed:  "failed",
+		lost:    "lost",
+		moved:   "moved",
+
+		withdrawn: "withdrawn",
+	}[v]
+}

@@ -2,15 +2,8 @@ package fleet
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"iter"
-	"runtime/debug"
-	"time"
 
 	"parley"
-	"parley/queue"
-	"parley/route"
 	"parley/route/kvindex"
 )
 
@@ -48,6 +41,15 @@ type Member struct {
 	// Close is called after it has left and its last answer has ended.
 	Close func() error
 }
+
+// rename gives the worker the name that it has here.
+func (m *Member) rename(name string) { m.Name = name }
+
+// unfollow has none of its events followed.
+func (m *Member) unfollow() { m.Follow = nil }
+
+// mute notes that its events say nothing: whose blocks they are about is not known.
+func (m *Member) mute() { m.Source.Events, m.Source.Replay, m.Source.Snapshot = false, false, false }
 
 // A Condition is what a worker says of itself.
 type Condition struct {
@@ -91,166 +93,3 @@ const (
 	// Waking: it is taking its memory again.
 	Waking State = "waking"
 )
-
-// A member is a worker in the fleet. The fleet's lock guards what changes.
-type member struct {
-	Member
-	seats []seat
-	state State // but for Failing, which the breaker says, and Waking
-	// drained by the operator; tired if it is to sleep when it has nothing to do;
-	// waking while it is told to; leaving when it has been taken out.
-	drained, tired, waking, leaving bool
-	// turns counts what we had it do and how often it was found gone, so that older
-	// answers of probes are known; drains counts those by the operator;
-	// wakeAfter is when it may be woken again after that failed.
-	turns     int
-	drains    int
-	wakeAfter time.Time
-	trouble   error // why it is not up, if something said so
-	condition Condition
-	reported  time.Time // when the probe began that found it so
-	rate      float64   // prompt tokens that it computes in a second; 0 if not known
-	since     time.Time // it is up
-	breaker   *queue.Breaker
-	misses    int // probes without an answer, in a row
-	crowd     int // answers it had when it was lost
-	legs      map[*leg]struct{}
-	kick      chan struct{} // asks for a probe now
-	stop      context.CancelFunc
-
-	sent, failed, lost, moved uint64
-	cached, prompts           uint64 // tokens
-}
-
-// present returns the member's state with its breaker's.
-func (m *member) present(now time.Time) State {
-	switch {
-	case m.state == Asleep && m.waking:
-		return Waking
-	case m.state == Up && (m.drained || m.tired || m.leaving || m.condition.Draining):
-		return Draining
-	case m.state == Up && m.breaker.State(now) == queue.Open:
-		return Failing
-	}
-	return m.state
-}
-
-// status is what the router is told.
-func (m *member) status(now time.Time, slowStart time.Duration) route.Status {
-	s := route.Status{
-		Ready:      m.present(now) == Up && m.breaker.Ready(now),
-		UsedTokens: m.condition.UsedTokens, WaitingTokens: m.condition.WaitingTokens, Running: m.condition.Running,
-	}
-	if up := now.Sub(m.since); slowStart > 0 && up < slowStart {
-		s.Share = max(shareMin, float64(up)/float64(slowStart))
-	}
-	return s
-}
-
-// shareMin is the share of a worker that just came.
-const shareMin = 0.1
-
-// A Feed is where a worker's events go, until it has left. It is safe for
-// concurrent use.
-type Feed struct {
-	fleet  *Fleet
-	member *member
-}
-
-// An indexSeat is where one model's events go. All places of a worker are told of all
-// its batches, so that they agree in what is missing.
-type indexSeat struct {
-	index  *kvindex.Index
-	worker kvindex.Worker
-}
-
-// each calls tell for the places of all present seats, and returns what the first one
-// asks for.
-func (f *Feed) each(tell func(p indexSeat) kvindex.Ask) (ask kvindex.Ask) {
-	f.fleet.mu.Lock()
-	defer f.fleet.mu.Unlock()
-	if !f.member.Source.Events && f.member.SourceOf == nil { // whose blocks they are about is no longer known
-		return ask
-	}
-	for i, s := range f.member.seats {
-		index, number := f.fleet.router.Index(s.id)
-		if a := tell(indexSeat{index, number}); i == 0 {
-			ask = a
-		}
-	}
-	return ask
-}
-
-// Apply takes a batch and returns what the worker must be asked for.
-func (f *Feed) Apply(b kvindex.Batch) kvindex.Ask {
-	return f.each(func(p indexSeat) kvindex.Ask { return p.index.Apply(p.worker, b) })
-}
-
-// ReplayEnded notes that all that could be repeated was.
-func (f *Feed) ReplayEnded() kvindex.Ask {
-	return f.each(func(p indexSeat) kvindex.Ask { return p.index.ReplayEnded(p.worker) })
-}
-
-// Restore replaces what is known by a snapshot. Its blocks are gone through once
-// for each model.
-func (f *Feed) Restore(seq uint64, blocks iter.Seq[kvindex.Event]) kvindex.Ask {
-	return f.each(func(p indexSeat) kvindex.Ask { return p.index.Restore(p.worker, seq, blocks) })
-}
-
-// Reconnected notes that batches may have been missed.
-func (f *Feed) Reconnected() {
-	f.each(func(p indexSeat) kvindex.Ask { p.index.Reconnected(p.worker); return kvindex.Ask{} })
-}
-
-// Wants returns what the worker was asked for and has not given.
-func (f *Feed) Wants() kvindex.Ask {
-	return f.each(func(p indexSeat) kvindex.Ask { return p.index.Wants(p.worker) })
-}
-
-// follow keeps listening to a member's events.
-func (f *Fleet) follow(ctx context.Context, m *member) {
-	if m.BlockTokens == 0 { // the router does not use them
-		return
-	}
-	feed := &Feed{fleet: f, member: m}
-	for wait := followMin; ctx.Err() == nil; {
-		began := f.cfg.Now()
-		err := guarded(func() error { return m.Follow(ctx, feed) })
-		if f.cfg.Now().Sub(began) > followMax {
-			wait = followMin
-		}
-		if ctx.Err() == nil && !errors.Is(err, context.Canceled) {
-			f.cfg.Log.Warn("worker events lost; reconnecting", "worker", m.Name, "error", err, "in", wait)
-		}
-		sleep(ctx, wait)
-		wait = min(2*wait, followMax)
-	}
-}
-
-// guarded turns a panic into an error: one bad worker must not end the process.
-func guarded(run func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-		}
-	}()
-	return run()
-}
-
-// followMin and followMax bound the wait before events are asked for again.
-const followMin, followMax = 100 * time.Millisecond, 5 * time.Second
-
-// sleep waits, and reports false if ctx ended meanwhile.
-func sleep(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}

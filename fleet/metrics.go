@@ -6,19 +6,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics are the counters. What the fleet knows anyway is read on demand.
-type metrics struct {
-	fleet   *Fleet
-	moves   *prometheus.CounterVec
-	delayed prometheus.Counter
-	waits   prometheus.Counter
-	breaks  prometheus.Counter
-	hedges  prometheus.Counter
-	wakes   prometheus.Counter
-	// withdrawn are requests that were taken back.
-	withdrawn *prometheus.CounterVec
-}
-
 func newMetrics(f *Fleet, registry prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		fleet: f,
@@ -44,16 +31,6 @@ func newMetrics(f *Fleet, registry prometheus.Registerer) (*metrics, error) {
 		registry.Register(m.breaks), registry.Register(m.hedges), registry.Register(m.wakes),
 		registry.Register(m.withdrawn),
 		registry.Register(standings{f}))
-}
-
-func (m *metrics) moved(v judgement) {
-	m.moves.WithLabelValues([...]string{
-		refused:   "refused",
-		failed:    "failed",
-		lost:      "lost",
-		moved:     "drained",
-		withdrawn: "refused",
-	}[v]).Inc()
 }
 
 // standings reports each worker when metrics are read.

@@ -116,16 +116,16 @@ func TestBlameIsSharedByAllThatWereThere(t *testing.T) {
 		answers int
 		want    []int
 	}{{3, []int{1, 1, 1}}, {1, []int{blameAlone}}, {2, []int{1, 1}}} {
-		probed.state = Up
+		probed.health.state = Up
 		deaths := f.deaths.Load()
 		if got := cutAll(probed, row.answers); !reflect.DeepEqual(got, row.want) {
 			t.Errorf("%d answers are blamed %v, want %v", row.answers, got, row.want)
 		}
-		if probed.state != Down || f.deaths.Load() != deaths+1 {
-			t.Errorf("the worker is %v after %d deaths", probed.state, f.deaths.Load()-deaths)
+		if probed.health.state != Down || f.deaths.Load() != deaths+1 {
+			t.Errorf("the worker is %v after %d deaths", probed.health.state, f.deaths.Load()-deaths)
 		}
 	}
-	silent := &member{state: Up, breaker: queue.NewBreaker(queue.BreakerConfig{})}
+	silent := &member{health: health{state: Up}, breaker: queue.NewBreaker(queue.BreakerConfig{})}
 	if got, want := cutAll(silent, 2), []int{1, blameAlone}; !reflect.DeepEqual(got, want) {
 		t.Errorf("without probes they are blamed %v, want %v", got, want)
 	}

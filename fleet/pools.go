@@ -40,9 +40,6 @@ func (f *Fleet) mayServe(m *member, r *parley.Request) bool {
 	return serves && slices.ContainsFunc(f.cfg.Pools, func(p Pool) bool { return p.Name == m.Pool && p.admits(r) })
 }
 
-// budgetOf returns the budget of the pool that a leg is in. The lock is held.
-func (f *Fleet) budgetOf(l *leg) *budget { return f.budgets[l.member.Pool] }
-
 // Pools lists the pools that serve a model, in the order in which they are asked.
 func (f *Fleet) Pools(model string) (names []string) {
 	for i := range f.cfg.Pools {

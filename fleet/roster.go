@@ -71,7 +71,7 @@ func (r *roster) hold(ctx context.Context, w *rosterEntry) {
 	for wait := joinMin; ; wait = min(2*wait, joinMax) {
 		m, err := r.connect(ctx, w.place)
 		if err == nil {
-			m.Name = w.place.Name
+			m.rename(w.place.Name)
 			if err = r.fleet.Join(m); err == nil {
 				break
 			}

@@ -8,35 +8,16 @@ import (
 	"parley/route"
 )
 
-// A seat is a member as the router knows it: once for each model.
-type seat struct {
-	model string
-	id    route.ID
-}
-
-func (m *member) seat(model string) (route.ID, bool) {
-	for _, s := range m.seats {
-		if s.model == model {
-			return s.id, true
-		}
-	}
-	return 0, false
-}
-
 // seated reports whether a member has the seats of these models, and no others.
 func (m *member) seated(models []parley.Model) bool {
 	return !slices.ContainsFunc(m.seats, func(s seat) bool { return !has(models, s.model) }) &&
 		!slices.ContainsFunc(models, func(x parley.Model) bool { _, ok := m.seat(x.ID); return !ok })
 }
 
-func has(models []parley.Model, id string) bool {
-	return slices.ContainsFunc(models, func(m parley.Model) bool { return m.ID == id })
-}
-
 // turn has a member that says it has other models than before change seats: it
 // was started again with them, or has loaded one. The lock is held.
 func (f *Fleet) turn(m *member) {
-	models := m.condition.Models
+	models := m.health.condition.Models
 	if len(models) == 0 || m.seated(models) {
 		return
 	}
@@ -52,7 +33,7 @@ func (f *Fleet) turn(m *member) {
 func (f *Fleet) reseat(m *member, models []parley.Model) error {
 	mute := m.Source.Events && m.SourceOf == nil && len(models) > 1
 	if mute { // whose blocks its events tell of is not known
-		m.Source.Events, m.Source.Replay, m.Source.Snapshot = false, false, false
+		m.mute()
 	}
 	m.seats = slices.DeleteFunc(m.seats, func(s seat) bool {
 		if has(models, s.model) && !mute {

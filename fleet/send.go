@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -14,27 +13,6 @@ import (
 	"parley/route"
 )
 
-// A trip is one request on its way through the fleet, from worker to worker if
-// need be.
-type trip struct {
-	fleet *Fleet
-	r     *parley.Request
-	said  partialAnswer
-	// avoid are seats of workers that have failed it.
-	avoid []route.ID
-	// beside is the worker that answers already, while a second one is looked for.
-	beside *member
-	// tries were answered with errors; moves counts them, workers that were lost,
-	// and moves that we wanted.
-	tries, moves int
-	back         returns
-	ordeal       poisonCheck
-	// heard is how many pieces there were when the last leg began.
-	heard int
-	// pool is the one that is asked first; empty for the first that admits the request.
-	pool string
-}
-
 func (f *Fleet) newTrip(r *parley.Request, pool string) *trip {
 	return &trip{
 		fleet:  f,
@@ -43,34 +21,6 @@ func (f *Fleet) newTrip(r *parley.Request, pool string) *trip {
 		said:   newPartialAnswer(r, f.cfg.Now()),
 		ordeal: poisonCheck{from: f.deaths.Load()},
 	}
-}
-
-// A leg is the part of a trip with one worker.
-type leg struct {
-	member   *member
-	query    *route.Request
-	decision route.Decision
-	routing  *parley.Routing
-	// stream is what the worker says, until context ends.
-	stream  iter.Seq2[parley.Delta, error]
-	context context.Context
-	// cancel breaks the leg off; why is set if that was wanted before it began.
-	cancel context.CancelCauseFunc
-	why    error
-	// blame is how much its worker's loss speaks against the request.
-	blame int
-	// unseated is set when its worker has given up the seat that it was sent to.
-	unseated bool
-	// shown is set once a delta has said who computes; computed once the prompt is.
-	shown, computed bool
-	// asked is when a worker was looked for, sent when it was found; record is what
-	// people are told.
-	asked, sent time.Time
-	record      record
-	// class and withdrawn are the trip's; back says whether the leg is taken back.
-	class     parley.Class
-	withdrawn int
-	back      returnable
 }
 
 // run answers the request.
@@ -106,7 +56,7 @@ func (t *trip) run(ctx context.Context, yield func(parley.Delta, error) bool) {
 func (t *trip) open(ctx context.Context, l *leg) {
 	now := t.fleet.cfg.Now()
 	bounded, cancel := context.WithCancelCause(l.keep(ctx, now))
-	l.context = bounded
+	l.flow.context = bounded
 	if l.member.Withdraws {
 		bounded = parley.WithWithdrawal(bounded, &l.back.request)
 	}
@@ -115,27 +65,27 @@ func (t *trip) open(ctx context.Context, l *leg) {
 		r = new(*r)
 		r.Waited += waited // with other workers, or for this one
 	}
-	l.stream = l.member.Worker.Generate(bounded, r)
+	l.flow.stream = l.member.Worker.Generate(bounded, r)
 	t.fleet.begin(l, cancel)
 }
 
 // ride has one worker answer, as far as it gets.
 func (t *trip) ride(ctx context.Context, l *leg, yield func(parley.Delta, error) bool) (v judgement, err error) {
-	defer l.cancel(nil)
+	defer l.flow.cancel(nil)
 	v, err = failed, errCut // unless it ends otherwise, as when the worker panics
 	defer func() {
 		l.leaves(ctx, v, t.fleet.cfg.Now())
 		t.fleet.finish(l, v, err)
 	}()
-	silence := newStallTimer(t.fleet.cfg.StallMax, l.cancel)
+	silence := newStallTimer(t.fleet.cfg.StallMax, l.flow.cancel)
 	defer silence.stop()
 	complete := false
-	for d, fault := range l.stream {
+	for d, fault := range l.flow.stream {
 		silence.disarm()
 		now := t.fleet.cfg.Now()
 		l.record.hear(&d, now)
 		if fault != nil {
-			return judge(ctx, l.context, fault), fault
+			return judge(ctx, l.flow.context, fault), fault
 		}
 		if !t.take(l, &d, now) {
 			return withdrawn, errWithdrawn
@@ -154,7 +104,7 @@ func (t *trip) ride(ctx context.Context, l *leg, yield func(parley.Delta, error)
 	case ctx.Err() != nil:
 		return told, context.Cause(ctx)
 	}
-	return judge(ctx, l.context, errCut), errCut
+	return judge(ctx, l.flow.context, errCut), errCut
 }
 
 // take notes a delta, and puts right what a worker cannot know. It reports false if the
@@ -275,7 +225,7 @@ func (t *trip) board(ctx context.Context) (*leg, error) {
 		l, changed, err := f.pick(t, query)
 		f.settled(t)
 		if err == nil {
-			l.asked = asked
+			l.record.asked = asked
 			t.heard = t.said.pieces()
 			return l, nil
 		}
@@ -298,22 +248,6 @@ func (t *trip) patience(none *route.NoWorker) time.Duration {
 		return t.fleet.cfg.WaitMax
 	}
 	return min(t.fleet.cfg.EmptyWait, t.fleet.cfg.WaitMax)
-}
-
-// lookEvery is how often waiting requests look again, because a breaker may have
-// closed, which is not announced.
-const lookEvery = 250 * time.Millisecond
-
-func await(ctx context.Context, changed <-chan struct{}, most time.Duration) error {
-	timer := time.NewTimer(most)
-	defer timer.Stop()
-	select {
-	case <-changed:
-	case <-timer.C:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	return nil
 }
 
 // refusal is the error for a request that no worker can take.
@@ -394,16 +328,7 @@ func (f *Fleet) pick(t *trip, q *route.Request) (l *leg, changed <-chan struct{}
 		}
 	}
 	f.rouseFor(t.r)
-	return nil, f.changed, err
-}
-
-// report gives the router how the workers are. The lock is held.
-func (f *Fleet) report(now time.Time) {
-	for _, m := range f.members {
-		for _, s := range m.seats {
-			f.router.Report(s.id, m.status(now, f.cfg.SlowStart))
-		}
-	}
+	return nil, f.changed.over, err
 }
 
 // choose asks the router for a worker that has not failed the trip, or failing
@@ -445,19 +370,18 @@ func (f *Fleet) send(t *trip, q *route.Request, d route.Decision, now time.Time)
 	}
 	f.router.Sent(q, &d, now)
 	m.breaker.Go(now)
-	m.sent++
+	m.totals.sent++
 	t.back.sent(now)
 	l := &leg{
-		member:    m,
-		query:     q,
-		decision:  d,
-		routing:   &parley.Routing{Worker: m.Name, Pool: m.Pool, Reason: d.String(), Moves: t.moves},
-		sent:      now,
-		class:     t.r.Class,
-		withdrawn: t.back.times,
+		member:   m,
+		query:    q,
+		decision: d,
+		routing:  &parley.Routing{Worker: m.Name, Pool: m.Pool, Reason: d.String(), Moves: t.moves},
+		sent:     now,
+		back:     returnable{class: t.r.Class, withdrawn: t.back.times},
 	}
 	m.legs[l] = struct{}{}
-	if m.condition.Waiting > 0 && !m.Withdraws { // those before it may have to let it go first
+	if m.health.condition.Waiting > 0 && !m.Withdraws { // those before it may have to let it go first
 		f.withdraw(now)
 	}
 	return l
@@ -467,19 +391,10 @@ func (f *Fleet) send(t *trip, q *route.Request, d route.Decision, now time.Time)
 func (f *Fleet) begin(l *leg, cancel context.CancelCauseFunc) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	l.cancel = cancel
-	if l.why != nil {
-		cancel(l.why)
+	l.flow.cancel = cancel
+	if l.flow.why != nil {
+		cancel(l.flow.why)
 	}
-}
-
-// abort breaks the leg off. The lock is held.
-func (l *leg) abort(why error) {
-	if l.cancel == nil {
-		l.why = why
-		return
-	}
-	l.cancel(why)
 }
 
 // computed notes that a leg's prompt is, or will not be. The lock is held.
@@ -508,7 +423,7 @@ func (f *Fleet) finish(l *leg, v judgement, err error) {
 	case arrived:
 		m.breaker.Done(true, now)
 	case failed:
-		m.failed++
+		m.totals.failed++
 		m.breaker.Done(false, now)
 	case lost:
 		l.blame = f.suspect(m, err)
@@ -516,7 +431,7 @@ func (f *Fleet) finish(l *leg, v judgement, err error) {
 		m.breaker.Abandon()
 	}
 	if v != arrived && v != told && v != withdrawn {
-		m.moved++
+		m.totals.moved++
 	}
 	f.release(m)
 	f.wake()

@@ -23,15 +23,15 @@ func (f *Fleet) Sleep(name string, within time.Duration) error {
 		return err
 	case m.Member.Sleep == nil || m.Member.Wake == nil:
 		return cannotSleep(m)
-	case m.state != Up && m.state != Asleep:
+	case m.health.state != Up && m.health.state != Asleep:
 		return parley.Errorf(parley.Conflict, "fleet: worker %s is %s: only a worker that is up can be put to sleep",
-			name, m.state)
-	case m.tired || m.state == Asleep && !m.waking || f.context.Err() != nil:
+			name, m.health.state)
+	case m.orders.tired || m.health.state == Asleep && !m.orders.waking || f.context.Err() != nil:
 		return nil
-	case m.waking:
+	case m.orders.waking:
 		return parley.Errorf(parley.Conflict, "fleet: worker %s is waking: put it to sleep when it is up", name)
 	}
-	m.tired = true
+	m.orders.tired = true
 	f.cfg.Log.Info("worker going to sleep", "worker", m.Name, "answering", len(m.legs))
 	f.keepers.Go(func() { f.layDown(m, within) })
 	return nil
@@ -51,11 +51,11 @@ func (f *Fleet) layDown(m *member, within time.Duration) {
 	err := guarded(func() error { return m.Member.Sleep(bounded) })
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	m.tired = false
-	m.turns++
+	m.orders.tired = false
+	m.orders.turns++
 	if err != nil {
 		f.cfg.Log.Warn("worker sleep failed", "worker", m.Name, "error", err)
-		m.trouble = err
+		m.health.trouble = err
 		return
 	}
 	f.fallAsleep(m)
@@ -67,14 +67,14 @@ func (f *Fleet) quiet(m *member, within time.Duration) bool {
 	until := f.cfg.Now().Add(within)
 	for {
 		f.mu.Lock()
-		if !m.tired || len(m.legs) == 0 {
+		if !m.orders.tired || len(m.legs) == 0 {
 			defer f.mu.Unlock()
-			return m.tired
+			return m.orders.tired
 		}
 		if within >= 0 && !f.cfg.Now().Before(until) {
 			m.cut(errMoved)
 		}
-		changed := f.changed
+		changed := f.changed.over
 		f.mu.Unlock()
 		if await(f.context, changed, lookEvery) != nil {
 			return false
@@ -84,21 +84,21 @@ func (f *Fleet) quiet(m *member, within time.Duration) bool {
 
 // fallAsleep notes that a worker sleeps: what it held is gone. The lock is held.
 func (f *Fleet) fallAsleep(m *member) {
-	if m.state != Asleep {
-		f.cfg.Log.Info("worker asleep", "worker", m.Name, "was", m.state)
+	if m.health.state != Asleep {
+		f.cfg.Log.Info("worker asleep", "worker", m.Name, "was", m.health.state)
 		if !m.Source.Events { // those that have tell it themselves
 			f.forget(m)
 		}
-		m.state, m.trouble = Asleep, nil
+		m.health.state, m.health.trouble = Asleep, nil
 	}
 	f.wake()
 }
 
 // rise notes that a worker can be given work. The lock is held.
 func (f *Fleet) rise(m *member) {
-	if m.state != Up {
-		f.cfg.Log.Info("worker up", "worker", m.Name, "was", m.state)
-		m.state, m.since, m.trouble = Up, f.cfg.Now(), nil
+	if m.health.state != Up {
+		f.cfg.Log.Info("worker up", "worker", m.Name, "was", m.health.state)
+		m.health.state, m.health.since, m.health.trouble = Up, f.cfg.Now(), nil
 	}
 	f.wake()
 }
@@ -114,8 +114,8 @@ func (f *Fleet) Wake(name string) error {
 	case m.Member.Wake == nil:
 		return cannotSleep(m)
 	}
-	m.tired = false
-	if m.state == Asleep {
+	m.orders.tired = false
+	if m.health.state == Asleep {
 		f.rouse(m, "operator")
 	}
 	return nil
@@ -123,10 +123,10 @@ func (f *Fleet) Wake(name string) error {
 
 // rouse has a worker wake. The lock is held.
 func (f *Fleet) rouse(m *member, why string) {
-	if m.waking || f.context.Err() != nil {
+	if m.orders.waking || f.context.Err() != nil {
 		return
 	}
-	m.waking = true
+	m.orders.waking = true
 	f.metrics.wakes.Inc()
 	f.cfg.Log.Info("waking worker", "worker", m.Name, "why", why)
 	f.keepers.Go(func() {
@@ -135,11 +135,11 @@ func (f *Fleet) rouse(m *member, why string) {
 		err := guarded(func() error { return m.Member.Wake(bounded) })
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		m.waking = false
-		m.turns++
+		m.orders.waking = false
+		m.orders.turns++
 		if err != nil {
 			f.cfg.Log.Warn("worker wake failed", "worker", m.Name, "error", err)
-			m.trouble, m.wakeAfter = err, f.cfg.Now().Add(wakeAgain)
+			m.health.trouble, m.orders.wakeAfter = err, f.cfg.Now().Add(wakeAgain)
 			return
 		}
 		f.rise(m)
@@ -151,7 +151,8 @@ func (f *Fleet) rouse(m *member, why string) {
 func (f *Fleet) rouseFor(r *parley.Request) {
 	able := func(m *member) bool { return f.mayServe(m, r) }
 	now := f.cfg.Now()
-	if slices.ContainsFunc(f.members, func(m *member) bool { return able(m) && (m.waking || m.present(now) == Up) }) {
+	answers := func(m *member) bool { return able(m) && (m.orders.waking || m.present(now) == Up) }
+	if slices.ContainsFunc(f.members, answers) {
 		return
 	}
 	if m := f.sleeper(able); m != nil {
@@ -164,7 +165,8 @@ func (f *Fleet) rouseFor(r *parley.Request) {
 func (f *Fleet) sleeper(able func(*member) bool) *member {
 	now := f.cfg.Now()
 	for _, m := range f.members {
-		if m.state == Asleep && m.Member.Wake != nil && !m.drained && !m.leaving && !now.Before(m.wakeAfter) &&
+		o := &m.orders
+		if m.health.state == Asleep && m.Member.Wake != nil && !o.drained && !o.leaving && !now.Before(o.wakeAfter) &&
 			able(m) {
 			return m
 		}
@@ -178,7 +180,7 @@ func (f *Fleet) sleeps(r *parley.Request) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.ContainsFunc(f.members, func(m *member) bool {
-		return m.state == Asleep && !m.drained && f.mayServe(m, r)
+		return m.health.state == Asleep && !m.orders.drained && f.mayServe(m, r)
 	})
 }
 
@@ -186,5 +188,5 @@ func (f *Fleet) sleeps(r *parley.Request) bool {
 func (f *Fleet) rousing(r *parley.Request) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.ContainsFunc(f.members, func(m *member) bool { return m.waking && f.mayServe(m, r) })
+	return slices.ContainsFunc(f.members, func(m *member) bool { return m.orders.waking && f.mayServe(m, r) })
 }

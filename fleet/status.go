@@ -77,25 +77,25 @@ func (f *Fleet) standing(m *member, now time.Time) Standing {
 		State:          m.present(now),
 		Sleeps:         m.Sleep != nil && m.Wake != nil,
 		Answering:      len(m.legs),
-		Sent:           m.sent,
-		Failed:         m.failed,
-		Lost:           m.lost,
-		Moved:          m.moved,
-		PromptTokens:   m.prompts,
-		CachedTokens:   m.cached,
-		Version:        m.condition.Version,
-		Running:        m.condition.Running,
-		Waiting:        m.condition.Waiting,
-		BusySeconds:    m.condition.BusySeconds,
-		Preemptions:    m.condition.Preemptions,
-		UsedTokens:     m.condition.UsedTokens,
-		CapacityTokens: cmp.Or(m.condition.CapacityTokens, m.CapacityTokens),
+		Sent:           m.totals.sent,
+		Failed:         m.totals.failed,
+		Lost:           m.totals.lost,
+		Moved:          m.totals.moved,
+		PromptTokens:   m.totals.prompts,
+		CachedTokens:   m.totals.cached,
+		Version:        m.health.condition.Version,
+		Running:        m.health.condition.Running,
+		Waiting:        m.health.condition.Waiting,
+		BusySeconds:    m.health.condition.BusySeconds,
+		Preemptions:    m.health.condition.Preemptions,
+		UsedTokens:     m.health.condition.UsedTokens,
+		CapacityTokens: cmp.Or(m.health.condition.CapacityTokens, m.CapacityTokens),
 		Index:          "none",
 	}
-	if m.state == Up {
-		s.UpSeconds = now.Sub(m.since).Seconds()
-	} else if m.trouble != nil {
-		s.Trouble = m.trouble.Error()
+	if m.health.state == Up {
+		s.UpSeconds = now.Sub(m.health.since).Seconds()
+	} else if m.health.trouble != nil {
+		s.Trouble = m.health.trouble.Error()
 	}
 	for _, seat := range m.seats {
 		s.Models = append(s.Models, seat.model)
@@ -109,20 +109,8 @@ func (f *Fleet) standing(m *member, now time.Time) Standing {
 	return s
 }
 
-// A CacheFinding is a family of prompts that used to be found in caches and no longer
-// is, and what changed in it.
-type CacheFinding struct {
-	At    time.Time `json:"at"`
-	Model string    `json:"model"`
-	route.Finding
-	Text string `json:"text"`
-}
-
 // findingsKept is how many of the latest are shown.
 const findingsKept = 64
-
-// cacheFindings are the latest, the newest last.
-type cacheFindings []CacheFinding
 
 func (c *cacheFindings) add(f CacheFinding) {
 	*c = append(*c, f)
@@ -143,10 +131,10 @@ func (m *member) paced(u *parley.Usage) {
 		return
 	}
 	rate := float64(tokens) / u.Prefill.Seconds()
-	if m.rate == 0 {
-		m.rate = rate
+	if m.health.rate == 0 {
+		m.health.rate = rate
 	}
-	m.rate += (rate - m.rate) / 8
+	m.health.rate += (rate - m.health.rate) / 8
 }
 
 // pacedLeast is how many tokens a prompt must have computed to tell how fast that is.
@@ -156,8 +144,8 @@ const pacedLeast = 64
 func (f *Fleet) saw(l *leg, r *parley.Request, u *parley.Usage) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	l.member.prompts += uint64(u.PromptTokens)
-	l.member.cached += uint64(u.CachedTokens)
+	l.member.totals.prompts += uint64(u.PromptTokens)
+	l.member.totals.cached += uint64(u.CachedTokens)
 	l.member.paced(u)
 	if r.Embed {
 		return

@@ -6,73 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"parley"
 	"parley/fleet/withdraw"
 	"parley/route"
 )
-
-// A returnable is what is known of a leg that may be taken back from its worker before
-// it has begun. The fleet's lock guards it.
-type returnable struct {
-	// request asks a worker that decides itself; see [Member.Withdraws].
-	request parley.Withdrawal
-	asked   bool
-	// dropped: the worker was not asked, so what it still says is not wanted.
-	dropped bool
-	// why is for people, target the idle worker that it is meant for, ahead the leg of
-	// a higher class that goes first; target is empty and ahead nil if that is not the
-	// reason.
-	why, target string
-	ahead       *leg
-	// begun is closed when the leg's first token has come or it has ended; nil while
-	// none waits for that.
-	begun chan struct{}
-}
-
-// returns is what is known of a trip that was taken back.
-type returns struct {
-	// times is how often that was, pool where it was last, since when it was with its
-	// first worker.
-	times int
-	pool  string
-	since time.Time
-}
-
-// sent notes that the trip was sent to a worker.
-func (b *returns) sent(now time.Time) {
-	if b.since.IsZero() {
-		b.since = now
-	}
-}
-
-// A returnLine has the trips that were taken back and not sent again, in the order in
-// which they came. The fleet's lock guards it.
-type returnLine struct {
-	trips   []*trip
-	planned time.Time // when it was last decided what is taken back
-	left    time.Time // when the last one left the line
-}
-
-func (q *returnLine) enter(t *trip) {
-	at, _ := slices.BinarySearchFunc(q.trips, t, func(a, b *trip) int { return a.said.began.Compare(b.said.began) })
-	q.trips = slices.Insert(q.trips, at, t)
-}
-
-// first reports whether none that was taken back in the same pool came before t.
-func (q *returnLine) first(t *trip) bool {
-	i := slices.IndexFunc(q.trips, func(x *trip) bool { return x.back.pool == t.back.pool && x.r.Model == t.r.Model })
-	return i < 0 || q.trips[i] == t
-}
-
-// leave reports whether t was there.
-func (q *returnLine) leave(t *trip, now time.Time) bool {
-	i := slices.Index(q.trips, t)
-	if i >= 0 {
-		q.trips = slices.Delete(q.trips, i, i+1)
-		q.left = now
-	}
-	return i >= 0
-}
 
 const (
 	// aheadMax bounds the wait for a request of a higher class to begin.
@@ -93,7 +29,7 @@ func (f *Fleet) withdrawSoon(now time.Time) {
 
 // withdraw takes back what workers should not hold any longer. The lock is held.
 func (f *Fleet) withdraw(now time.Time) {
-	holds := func(m *member) bool { return m.condition.Waiting > 0 }
+	holds := func(m *member) bool { return m.health.condition.Waiting > 0 }
 	if f.context.Err() != nil || !slices.ContainsFunc(f.members, holds) {
 		return
 	}
@@ -123,21 +59,6 @@ func (f *Fleet) takeBack(l *leg, b *returnable) {
 	l.abort(errWithdrawn)
 }
 
-// watched makes begun a channel.
-func (b *returnable) watched() {
-	if b.begun == nil {
-		b.begun = make(chan struct{})
-	}
-}
-
-// answered notes that the first token has come, or none will.
-func (b *returnable) answered() {
-	if b.begun != nil {
-		close(b.begun)
-		b.begun = nil
-	}
-}
-
 // withdrawable returns the workers of each pool and model with what they were sent. The
 // lock is held.
 func (f *Fleet) withdrawable(now time.Time) (pools []*withdraw.Peers) {
@@ -164,11 +85,11 @@ func (m *member) withdrawable(s seat, now time.Time) *withdraw.Worker {
 		Name:     m.Name,
 		Open:     m.present(now) == Up && m.breaker.Ready(now),
 		ByClass:  m.Withdraws,
-		Seats:    m.condition.Seats,
-		Running:  m.condition.Running,
-		Waiting:  m.condition.Waiting,
-		Reported: m.reported,
-		Rate:     m.rate,
+		Seats:    m.health.condition.Seats,
+		Running:  m.health.condition.Running,
+		Waiting:  m.health.condition.Waiting,
+		Reported: m.health.reported,
+		Rate:     m.health.rate,
 		Owner:    s.id,
 	}
 	for l := range m.legs {
@@ -176,12 +97,12 @@ func (m *member) withdrawable(s seat, now time.Time) *withdraw.Worker {
 			continue
 		}
 		a := &withdraw.Attempt{
-			Class:     l.class,
+			Class:     l.back.class,
 			Sent:      l.sent,
 			Answered:  l.computed,
 			Asked:     l.back.asked,
 			For:       l.back.target,
-			Withdrawn: l.withdrawn,
+			Withdrawn: l.back.withdrawn,
 			Cached:    l.decision.Cached,
 			Owner:     l,
 		}
@@ -217,7 +138,7 @@ func (t *trip) returned(ctx context.Context, l *leg) error {
 	}
 	for {
 		f.mu.Lock()
-		first, changed, most := f.line.first(t), f.changed, lookEvery
+		first, changed, most := f.line.first(t), f.changed.over, lookEvery
 		if first {
 			most = resendGap - f.cfg.Now().Sub(f.line.left)
 		}

@@ -136,7 +136,7 @@ func TestAWarmRequestStays(t *testing.T) {
 				t.Fatal(err)
 			}
 			f.mu.Lock()
-			f.members[0].rate = 3200
+			f.members[0].health.rate = 3200
 			f.mu.Unlock()
 			var wg sync.WaitGroup
 			wg.Go(func() { hear(t.Context(), f, prompted(0, 20, busy)) })
@@ -145,7 +145,7 @@ func TestAWarmRequestStays(t *testing.T) {
 				t.Fatal(err)
 			}
 			f.mu.Lock()
-			f.members[1].rate = 3200 // 100 ms for the prompt
+			f.members[1].health.rate = 3200 // 100 ms for the prompt
 			f.mu.Unlock()
 			legs, _, err := travel(t.Context(), f, prompted(1, 320, 1))
 			wg.Wait()

@@ -1,0 +1,90 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"parley/route/kvindex"
+)
+
+// A Feed is where a worker's events go, until it has left. It is safe for
+// concurrent use.
+type Feed struct {
+	fleet  *Fleet
+	member *member
+}
+
+// An indexSeat is where one model's events go. All places of a worker are told of all
+// its batches, so that they agree in what is missing.
+type indexSeat struct {
+	index  *kvindex.Index
+	worker kvindex.Worker
+}
+
+// each calls tell for the places of all present seats, and returns what the first one
+// asks for.
+func (f *Feed) each(tell func(p indexSeat) kvindex.Ask) (ask kvindex.Ask) {
+	f.fleet.mu.Lock()
+	defer f.fleet.mu.Unlock()
+	if !f.member.Source.Events && f.member.SourceOf == nil { // whose blocks they are about is no longer known
+		return ask
+	}
+	for i, s := range f.member.seats {
+		index, number := f.fleet.router.Index(s.id)
+		if a := tell(indexSeat{index, number}); i == 0 {
+			ask = a
+		}
+	}
+	return ask
+}
+
+// Apply takes a batch and returns what the worker must be asked for.
+func (f *Feed) Apply(b kvindex.Batch) kvindex.Ask {
+	return f.each(func(p indexSeat) kvindex.Ask { return p.index.Apply(p.worker, b) })
+}
+
+// ReplayEnded notes that all that could be repeated was.
+func (f *Feed) ReplayEnded() kvindex.Ask {
+	return f.each(func(p indexSeat) kvindex.Ask { return p.index.ReplayEnded(p.worker) })
+}
+
+// Restore replaces what is known by a snapshot. Its blocks are gone through once
+// for each model.
+func (f *Feed) Restore(seq uint64, blocks iter.Seq[kvindex.Event]) kvindex.Ask {
+	return f.each(func(p indexSeat) kvindex.Ask { return p.index.Restore(p.worker, seq, blocks) })
+}
+
+// Reconnected notes that batches may have been missed.
+func (f *Feed) Reconnected() {
+	f.each(func(p indexSeat) kvindex.Ask { p.index.Reconnected(p.worker); return kvindex.Ask{} })
+}
+
+// Wants returns what the worker was asked for and has not given.
+func (f *Feed) Wants() kvindex.Ask {
+	return f.each(func(p indexSeat) kvindex.Ask { return p.index.Wants(p.worker) })
+}
+
+// follow keeps listening to a member's events.
+func (f *Fleet) follow(ctx context.Context, m *member) {
+	if m.BlockTokens == 0 { // the router does not use them
+		return
+	}
+	feed := &Feed{fleet: f, member: m}
+	for wait := followMin; ctx.Err() == nil; {
+		began := f.cfg.Now()
+		err := guarded(func() error { return m.Follow(ctx, feed) })
+		if f.cfg.Now().Sub(began) > followMax {
+			wait = followMin
+		}
+		if ctx.Err() == nil && !errors.Is(err, context.Canceled) {
+			f.cfg.Log.Warn("worker events lost; reconnecting", "worker", m.Name, "error", err, "in", wait)
+		}
+		sleep(ctx, wait)
+		wait = min(2*wait, followMax)
+	}
+}
+
+// followMin and followMax bound the wait before events are asked for again.
+const followMin, followMax = 100 * time.Millisecond, 5 * time.Second

@@ -1,0 +1,415 @@
+package fleet
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"parley"
+	"parley/queue"
+	"parley/route"
+)
+
+// A Fleet is a set of workers behind one [parley.Worker].
+type Fleet struct {
+	cfg     Config
+	metrics *metrics
+
+	mu      sync.Mutex
+	router  *route.Router
+	watch   *route.Watch
+	members []*member
+	// budgets are what may be computed again, for each pool: one whose workers fail
+	// does not delay the answers of another.
+	budgets map[string]*budget
+	// changed ends when a worker may take what waited.
+	changed  period
+	findings cacheFindings
+	// line has what was taken back from workers that had not begun it.
+	line returnLine
+	// deaths counts workers that were up and were lost.
+	deaths atomic.Uint64
+
+	context context.Context
+	end     context.CancelFunc
+	keepers sync.WaitGroup
+}
+
+// A member is a worker in the fleet. The fleet's lock guards what changes.
+type member struct {
+	Member
+	seats   []seat
+	orders  orders
+	health  health
+	totals  totals
+	breaker *queue.Breaker
+	legs    map[*leg]struct{}
+	kick    chan struct{} // asks for a probe now
+	stop    context.CancelFunc
+}
+
+// orders are what a member was told to do.
+type orders struct {
+	// drained by the operator; tired if it is to sleep when it has nothing to do;
+	// waking while it is told to; leaving when it has been taken out.
+	drained, tired, waking, leaving bool
+	// turns counts what we had it do and how often it was found gone, so that older
+	// answers of probes are known; drains counts those by the operator;
+	// wakeAfter is when it may be woken again after that failed.
+	turns     int
+	drains    int
+	wakeAfter time.Time
+}
+
+// health is how a member was found.
+type health struct {
+	state     State // but for Failing, which the breaker says, and Waking
+	trouble   error // why it is not up, if something said so
+	condition Condition
+	reported  time.Time // when the probe began that found it so
+	rate      float64   // prompt tokens that it computes in a second; 0 if not known
+	since     time.Time // it is up
+	misses    int       // probes without an answer, in a row
+	crowd     int       // answers it had when it was lost
+}
+
+// totals count what a member has done.
+type totals struct {
+	sent, failed, lost, moved uint64
+	cached, prompts           uint64 // tokens
+}
+
+// A seat is a member as the router knows it: once for each model.
+type seat struct {
+	model string
+	id    route.ID
+}
+
+// A trip is one request on its way through the fleet, from worker to worker if
+// need be.
+type trip struct {
+	fleet *Fleet
+	r     *parley.Request
+	said  partialAnswer
+	// avoid are seats of workers that have failed it.
+	avoid []route.ID
+	// beside is the worker that answers already, while a second one is looked for.
+	beside *member
+	// tries were answered with errors; moves counts them, workers that were lost,
+	// and moves that we wanted.
+	tries, moves int
+	back         returns
+	ordeal       poisonCheck
+	// heard is how many pieces there were when the last leg began.
+	heard int
+	// pool is the one that is asked first; empty for the first that admits the request.
+	pool string
+}
+
+// A leg is the part of a trip with one worker.
+type leg struct {
+	member   *member
+	query    *route.Request
+	decision route.Decision
+	routing  *parley.Routing
+	flow     flow
+	// blame is how much its worker's loss speaks against the request.
+	blame int
+	// unseated is set when its worker has given up the seat that it was sent to.
+	unseated bool
+	// shown is set once a delta has said who computes; computed once the prompt is.
+	shown, computed bool
+	// sent is when a worker was found; record is what people are told.
+	sent   time.Time
+	record record
+	// back says whether the leg is taken back.
+	back returnable
+}
+
+// A flow is what the worker of a leg says.
+type flow struct {
+	// stream is that, until context ends.
+	stream  iter.Seq2[parley.Delta, error]
+	context context.Context
+	// cancel breaks the leg off; why is set if that was wanted before it began.
+	cancel context.CancelCauseFunc
+	why    error
+}
+
+// A returnable is what is known of a leg that may be taken back from its worker before
+// it has begun. The fleet's lock guards it.
+type returnable struct {
+	// class is the request's, and withdrawn how often it was taken back before.
+	class     parley.Class
+	withdrawn int
+	// request asks a worker that decides itself; see [Member.Withdraws].
+	request parley.Withdrawal
+	asked   bool
+	// dropped: the worker was not asked, so what it still says is not wanted.
+	dropped bool
+	// why is for people, target the idle worker that it is meant for, ahead the leg of
+	// a higher class that goes first; target is empty and ahead nil if that is not the
+	// reason.
+	why, target string
+	ahead       *leg
+	// begun is closed when the leg's first token has come or it has ended; nil while
+	// none waits for that.
+	begun chan struct{}
+}
+
+// returns is what is known of a trip that was taken back.
+type returns struct {
+	// times is how often that was, pool where it was last, since when it was with its
+	// first worker.
+	times int
+	pool  string
+	since time.Time
+}
+
+// A returnLine has the trips that were taken back and not sent again, in the order in
+// which they came. The fleet's lock guards it.
+type returnLine struct {
+	trips   []*trip
+	planned time.Time // when it was last decided what is taken back
+	left    time.Time // when the last one left the line
+}
+
+// A record is what people are told of a leg, in the attempts of its call.
+type record struct {
+	parley.Attempt
+	asked    time.Time // when a worker was looked for
+	attempts *parley.AttemptLog
+	number   int
+}
+
+// A CacheFinding is a family of prompts that used to be found in caches and no longer
+// is, and what changed in it.
+type CacheFinding struct {
+	At    time.Time `json:"at"`
+	Model string    `json:"model"`
+	route.Finding
+	Text string `json:"text"`
+}
+
+// cacheFindings are the latest, the newest last.
+type cacheFindings []CacheFinding
+
+// metrics are the counters. What the fleet knows anyway is read on demand.
+type metrics struct {
+	fleet   *Fleet
+	moves   *prometheus.CounterVec
+	delayed prometheus.Counter
+	waits   prometheus.Counter
+	breaks  prometheus.Counter
+	hedges  prometheus.Counter
+	wakes   prometheus.Counter
+	// withdrawn are requests that were taken back.
+	withdrawn *prometheus.CounterVec
+}
+
+func (m *metrics) moved(v judgement) {
+	m.moves.WithLabelValues([...]string{
+		refused:   "refused",
+		failed:    "failed",
+		lost:      "lost",
+		moved:     "drained",
+		withdrawn: "refused",
+	}[v]).Inc()
+}
+
+// find returns the member with a name that has not been taken out. The lock is
+// held.
+func (f *Fleet) find(name string) *member {
+	for _, m := range f.members {
+		if m.Name == name && !m.orders.leaving {
+			return m
+		}
+	}
+	return nil
+}
+
+// named is find with an error if there is no such worker. The lock is held.
+func (f *Fleet) named(name string) (*member, error) {
+	if m := f.find(name); m != nil {
+		return m, nil
+	}
+	return nil, parley.Errorf(parley.NotFound, "There is no worker %s: parley fleet status lists them.", name)
+}
+
+// wake lets those that wait look again. The lock is held.
+func (f *Fleet) wake() {
+	f.changed.end()
+}
+
+// A period lasts until something changes, and is followed by another.
+type period struct{ over chan struct{} }
+
+func newPeriod() period { return period{make(chan struct{})} }
+
+func (p *period) end() {
+	close(p.over)
+	*p = newPeriod()
+}
+
+// serves reports whether a worker's model is one of the fleet's.
+func (f *Fleet) serves(m parley.Model) bool {
+	return slices.ContainsFunc(f.cfg.Models, func(ours parley.Model) bool { return ours.ID == m.ID })
+}
+
+func namesOfModels(models []parley.Model) string {
+	names := make([]string, len(models))
+	for i, m := range models {
+		names[i] = m.ID
+	}
+	return strings.Join(names, ", ")
+}
+
+func (m *member) seat(model string) (route.ID, bool) {
+	for _, s := range m.seats {
+		if s.model == model {
+			return s.id, true
+		}
+	}
+	return 0, false
+}
+
+func has(models []parley.Model, id string) bool {
+	return slices.ContainsFunc(models, func(m parley.Model) bool { return m.ID == id })
+}
+
+// abort breaks the leg off. The lock is held.
+func (l *leg) abort(why error) {
+	if l.flow.cancel == nil {
+		l.flow.why = why
+		return
+	}
+	l.flow.cancel(why)
+}
+
+// present returns the member's state with its breaker's.
+func (m *member) present(now time.Time) State {
+	o, h := &m.orders, &m.health
+	switch {
+	case h.state == Asleep && o.waking:
+		return Waking
+	case h.state == Up && (o.drained || o.tired || o.leaving || h.condition.Draining):
+		return Draining
+	case h.state == Up && m.breaker.State(now) == queue.Open:
+		return Failing
+	}
+	return h.state
+}
+
+// status is what the router is told.
+func (m *member) status(now time.Time, slowStart time.Duration) route.Status {
+	s := route.Status{
+		Ready:         m.present(now) == Up && m.breaker.Ready(now),
+		UsedTokens:    m.health.condition.UsedTokens,
+		WaitingTokens: m.health.condition.WaitingTokens,
+		Running:       m.health.condition.Running,
+	}
+	if up := now.Sub(m.health.since); slowStart > 0 && up < slowStart {
+		s.Share = max(shareMin, float64(up)/float64(slowStart))
+	}
+	return s
+}
+
+// shareMin is the share of a worker that just came.
+const shareMin = 0.1
+
+// cut breaks a member's answers off, so that they move. The lock is held.
+func (m *member) cut(why error) {
+	for l := range m.legs {
+		l.abort(why)
+	}
+}
+
+// budgetOf returns the budget of the pool that a leg is in. The lock is held.
+func (f *Fleet) budgetOf(l *leg) *budget { return f.budgets[l.member.Pool] }
+
+// report gives the router how the workers are. The lock is held.
+func (f *Fleet) report(now time.Time) {
+	for _, m := range f.members {
+		for _, s := range m.seats {
+			f.router.Report(s.id, m.status(now, f.cfg.SlowStart))
+		}
+	}
+}
+
+// watched makes begun a channel.
+func (b *returnable) watched() {
+	if b.begun == nil {
+		b.begun = make(chan struct{})
+	}
+}
+
+// answered notes that the first token has come, or none will.
+func (b *returnable) answered() {
+	if b.begun != nil {
+		close(b.begun)
+		b.begun = nil
+	}
+}
+
+// sent notes that the trip was sent to a worker.
+func (b *returns) sent(now time.Time) {
+	if b.since.IsZero() {
+		b.since = now
+	}
+}
+
+func (q *returnLine) enter(t *trip) {
+	at, _ := slices.BinarySearchFunc(q.trips, t, func(a, b *trip) int { return a.said.began.Compare(b.said.began) })
+	q.trips = slices.Insert(q.trips, at, t)
+}
+
+// first reports whether none that was taken back in the same pool came before t.
+func (q *returnLine) first(t *trip) bool {
+	i := slices.IndexFunc(q.trips, func(x *trip) bool { return x.back.pool == t.back.pool && x.r.Model == t.r.Model })
+	return i < 0 || q.trips[i] == t
+}
+
+// leave reports whether t was there.
+func (q *returnLine) leave(t *trip, now time.Time) bool {
+	i := slices.Index(q.trips, t)
+	if i >= 0 {
+		q.trips = slices.Delete(q.trips, i, i+1)
+		q.left = now
+	}
+	return i >= 0
+}
+
+// hear notes what came from the worker. What is for the record alone goes no
+// further.
+func (r *record) hear(d *parley.Delta, now time.Time) {
+	if n := d.Count(); n > 0 {
+		if r.First.IsZero() {
+			r.First = now
+		}
+		r.Tokens += n
+	}
+	if d.Timings != nil {
+		r.Timings, d.Timings = d.Timings, nil
+	}
+	if d.Usage != nil {
+		r.Usage = new(*d.Usage)
+	}
+}
+
+// close notes how the leg ended, unless that is known.
+func (r *record) close(end string, err error, now time.Time) {
+	if r.End != "" {
+		return
+	}
+	r.End, r.Ended = end, now
+	if err != nil {
+		r.Why = err.Error()
+	}
+	r.attempts.Note(r.number, r.Attempt)
+}
