@@ -47,14 +47,7 @@ func (m *Millis) UnmarshalJSON(text []byte) error {
 // A Record is what became of one request. Times other than Intended and Late
 // are 0 unless the request was completed.
 type Record struct {
-	// Intended is when the request was to start, since the start of the run;
-	// Late is how long after that it was really sent.
-	Intended Millis `json:"intended_ms"`
-	Late     Millis `json:"late_ms"`
-	TTFT     Millis `json:"ttft_ms"`
-	TPOT     Millis `json:"tpot_ms"`
-	Gap      Millis `json:"gap_ms"`
-	Total    Millis `json:"total_ms"`
+	Timing
 	// The counts of tokens are the server's own. Counted is true if it gave
 	// none, and OutputTokens is the number of pieces.
 	PromptTokens int  `json:"prompt_tokens"`
@@ -68,6 +61,18 @@ type Record struct {
 	Outcome Outcome `json:"outcome"`
 	Kind    string  `json:"kind,omitempty"`
 	Message string  `json:"message,omitempty"`
+}
+
+// Timing is when a request was sent, and how long its answer took.
+type Timing struct {
+	// Intended is when the request was to start, since the start of the run;
+	// Late is how long after that it was really sent.
+	Intended Millis `json:"intended_ms"`
+	Late     Millis `json:"late_ms"`
+	TTFT     Millis `json:"ttft_ms"`
+	TPOT     Millis `json:"tpot_ms"`
+	Gap      Millis `json:"gap_ms"`
+	Total    Millis `json:"total_ms"`
 }
 
 // end returns when the request ended, since the start of the run.

@@ -45,8 +45,8 @@ func steady(n int, of func(i int) Record) *Result {
 }
 
 func mixed(i int) Record {
-	r := Record{TTFT: 100 * ms, TPOT: 10 * ms, Gap: 30 * ms, Total: 190 * ms, PromptTokens: 50, CachedTokens: 20,
-		OutputTokens: 10, WantedTokens: 12, Pieces: 10, Outcome: Completed}
+	r := Record{Timing: Timing{TTFT: 100 * ms, TPOT: 10 * ms, Gap: 30 * ms, Total: 190 * ms}, PromptTokens: 50,
+		CachedTokens: 20, OutputTokens: 10, WantedTokens: 12, Pieces: 10, Outcome: Completed}
 	switch i % 10 {
 	case 0:
 		r.TTFT = 2000 * ms
@@ -123,8 +123,8 @@ func noisy(level Millis, seed int) func(int) Record {
 	return func(i int) Record {
 		wobble := Millis((i*7919+seed*104729)%41-20) * ms
 		first := level + wobble
-		return Record{TTFT: first, TPOT: first / 10, Gap: first / 5, Total: 2 * first, OutputTokens: 11, Pieces: 11,
-			Outcome: Completed}
+		return Record{Timing: Timing{TTFT: first, TPOT: first / 10, Gap: first / 5, Total: 2 * first},
+			OutputTokens: 11, Pieces: 11, Outcome: Completed}
 	}
 }
 
@@ -175,7 +175,7 @@ func TestIntervalsCoverTheTruth(t *testing.T) {
 		draw := func(run int) *Report {
 			next := lcg(uint64(2*seed + run + 1))
 			return Summarize(steady(60, func(int) Record {
-				return Record{TTFT: Millis(next()), Outcome: Completed, Pieces: 1, OutputTokens: 1}
+				return Record{Timing: Timing{TTFT: Millis(next())}, Outcome: Completed, Pieces: 1, OutputTokens: 1}
 			}), parley.SLO{})
 		}
 		median := timeMetric{"TTFT", ttftOf, []float64{0.5}}

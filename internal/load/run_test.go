@@ -24,7 +24,7 @@ func TestLatenciesAreExact(t *testing.T) {
 		rig(t, s, form, func(ctx context.Context, c *Client) {
 			r := mustRun(t, ctx, c, every(time.Second, 3))
 			want := Record{
-				TTFT: 300 * ms, TPOT: 20 * ms, Gap: 20 * ms, Total: 380 * ms, Pieces: 5,
+				Timing: Timing{TTFT: 300 * ms, TPOT: 20 * ms, Gap: 20 * ms, Total: 380 * ms}, Pieces: 5,
 				PromptTokens: 20, CachedTokens: 16, OutputTokens: 5, WantedTokens: 5, Outcome: Completed,
 			}
 			for i := range 3 {
