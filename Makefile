@@ -195,14 +195,15 @@ foreign: ## drive engines of others for real: PARLEY_LLAMA_SERVER=llama-server P
 
 SAFETY_DATA ?= ../shared/data/safety
 SAFETY_CORPORA ?= ../shared/data/corpora
+SAFETY_SETS ?=
 
 .PHONY: train-safety
 train-safety: ## train the safety classifier again: the same data gives the same bytes [SAFETY_DATA=folder SAFETY_CORPORA=folder]
 	$(GO) -C tools build -mod=mod -o ../bin/safetytrain ./safetytrain && bin/safetytrain -data $(SAFETY_DATA) -corpora $(SAFETY_CORPORA) train
 
 .PHONY: safety-report
-safety-report: ## how good the safety classifier is; fails if a bar is missed [SAFETY_DATA=folder SAFETY_CORPORA=folder]
-	$(GO) -C tools build -mod=mod -o ../bin/safetytrain ./safetytrain && bin/safetytrain -data $(SAFETY_DATA) -corpora $(SAFETY_CORPORA) report
+safety-report: ## how good the safety classifier is; fails if a bar is missed [SAFETY_DATA=folder SAFETY_CORPORA=folder SAFETY_SETS=folder]
+	$(GO) -C tools build -mod=mod -o ../bin/safetytrain ./safetytrain && bin/safetytrain -data $(SAFETY_DATA) -corpora $(SAFETY_CORPORA) -sets "$(SAFETY_SETS)" report
 
 .PHONY: sbom
 sbom: build ## a software bill of materials of bin/parley, CycloneDX 1.6, in bin/parley.cdx.json

@@ -79,7 +79,8 @@ func (a *Handlers) newReply(
 
 // ofInput names the field that holds the messages here.
 func ofInput(err error) error {
-	if e, ok := errors.AsType[*parley.Error](err); ok && e.Code == parley.ContextTooLong {
+	e, ok := errors.AsType[*parley.Error](err)
+	if ok && (e.Code == parley.ContextTooLong || e.Code == parley.Filtered) {
 		return &parley.Error{Code: e.Code, Message: e.Message, Param: "input"}
 	}
 	return err

@@ -49,10 +49,16 @@ func (p *page) stem(i int) (uint32, bool) {
 	return hashOf(letters[:min(len(letters), stemLen)]), len(letters) > 2
 }
 
-// guardMax bounds how much of a system prompt is read, in bytes.
-const guardMax = 16 << 10
+// guardMax bounds how much of a system prompt is read, in bytes; guardStems how
+// many stems one may forbid. The prompts of coding agents have hundreds of them in
+// sentences that forbid something: every text meets some, so that it says nothing.
+const (
+	guardMax   = 16 << 10
+	guardStems = 64
+)
 
-// newGuard reads a system prompt. It returns nil if that forbids nothing.
+// newGuard reads a system prompt. It returns nil if that forbids nothing, or more
+// than it can mean.
 func newGuard(system string) *guard {
 	if system == "" {
 		return nil
@@ -72,7 +78,7 @@ func newGuard(system string) *guard {
 	for i := range p.words {
 		g.secret = g.secret || p.words[i].classes&secret != 0
 	}
-	if len(g.strict) == 0 {
+	if len(g.strict) == 0 || len(g.strict) > guardStems {
 		return nil
 	}
 	return g

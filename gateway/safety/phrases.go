@@ -1,8 +1,13 @@
 package safety
 
+import (
+	"cmp"
+	"slices"
+)
+
 // A phrase is a way to say something in few words that lie near each other.
 // What it means is learned, as of every feature, but it counts the same in a
-// short text and in a long one.
+// short stretch of text and in a long one.
 type phrase struct {
 	// steps are the classes that follow each other, each within reach words.
 	steps []classes
@@ -11,9 +16,9 @@ type phrase struct {
 
 var phrases = buildPhrases()
 
-func buildPhrases() []phrase {
+func buildPhrases() [13]phrase {
 	c := theLexicon.named
-	return []phrase{
+	return [...]phrase{
 		{[]classes{c("overrule"), c("before"), c("rules")}, 4},
 		{[]classes{c("overrule"), c("rules")}, 4},
 		{[]classes{c("overrule"), c("before")}, 2},
@@ -30,19 +35,72 @@ func buildPhrases() []phrase {
 	}
 }
 
-// phrases appends the buckets of the phrases in p, of words that are hidden
-// and of words that repeat.
-func (p *page) phrases(to []uint32) []uint32 {
-	for k := range phrases {
-		if n := p.count(&phrases[k]); n > 0 {
-			to = append(to, bucket(featContext, 256+uint32(k)))
-			if n > 2 {
-				to = append(to, bucket(featContext, 512+uint32(k)))
+// An Utterance is a phrase where it is said: the number of its first word.
+type Utterance struct {
+	At     int32
+	Phrase uint8
+}
+
+// said appends the phrases of p in the order of their words.
+func (p *page) said(to []Utterance) []Utterance {
+	for i := range p.words {
+		if p.words[i].classes&phraseFirsts == 0 {
+			continue
+		}
+		for k := range phrases {
+			if f := &phrases[k]; p.words[i].classes&f.steps[0] != 0 && p.saidFrom(i, f) {
+				to = append(to, Utterance{int32(i), uint8(k)})
 			}
 		}
 	}
-	hiddenWords, run := 0, 0
-	repeats := false
+	return to
+}
+
+// phraseFirsts are the classes that phrases begin with.
+var phraseFirsts = func() (all classes) {
+	for k := range phrases {
+		all |= phrases[k].steps[0]
+	}
+	return all
+}()
+
+// saidIn appends the buckets of the phrases that begin in a span: what is said
+// elsewhere in a long text says nothing of it.
+func saidIn(to []uint32, list []Utterance, span [2]int) []uint32 {
+	from, _ := slices.BinarySearchFunc(list, span[0], func(s Utterance, at int) int {
+		return cmp.Compare(int(s.At), at)
+	})
+	var counts [len(phrases)]uint8
+	for _, s := range list[from:] {
+		if int(s.At) >= span[1] {
+			break
+		}
+		counts[s.Phrase] = min(counts[s.Phrase]+1, often+1)
+	}
+	for k, n := range counts {
+		if n > 0 {
+			to = append(to, bucket(featContext, 256+uint32(k)))
+		}
+		if n > often {
+			to = append(to, bucket(featContext, 512+uint32(k)))
+		}
+	}
+	return to
+}
+
+// often is how many times a phrase is said before it counts twice.
+const often = 2
+
+// A run of repeatsFew words that were said just before stands in tables, too; one of
+// repeatsMany hardly anywhere but in attacks that drown a system prompt.
+const (
+	repeatsFew  = 8
+	repeatsMany = 24
+)
+
+// oddities appends the buckets of words that are hidden and of words that repeat.
+func (p *page) oddities(to []uint32) []uint32 {
+	hiddenWords, run, longest := 0, 0, 0
 	for i := range p.words {
 		if p.words[i].mark&hidden != 0 {
 			hiddenWords++
@@ -53,30 +111,18 @@ func (p *page) phrases(to []uint32) []uint32 {
 		} else {
 			run = 0
 		}
-		repeats = repeats || run >= 8
+		longest = max(longest, run)
 	}
 	if hiddenWords > 2 {
 		to = append(to, bucket(featContext, 64))
 	}
-	if repeats {
+	if longest >= repeatsFew {
 		to = append(to, bucket(featContext, 65))
 	}
-	return to
-}
-
-// countMax is where counting ends: more says nothing more.
-const countMax = 4
-
-// count returns how often a phrase is said.
-func (p *page) count(f *phrase) (n int) {
-	for i := range p.words {
-		if p.words[i].classes&f.steps[0] != 0 && p.saidFrom(i, f) {
-			if n++; n == countMax {
-				break
-			}
-		}
+	if longest >= repeatsMany {
+		to = append(to, bucket(featContext, 66))
 	}
-	return n
+	return to
 }
 
 func (p *page) saidFrom(i int, f *phrase) bool {

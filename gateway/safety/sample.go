@@ -6,6 +6,8 @@ type Sample struct {
 	// the system prompt before it.
 	Words   [][]uint32
 	Context []uint32
+	// Said are the phrases in it.
+	Said []Utterance
 	// Sentences are where sentences begin, counted in words.
 	Sentences []int
 }
@@ -14,7 +16,7 @@ type Sample struct {
 func Extract(text, system string) *Sample {
 	var p page
 	p.readAll(text)
-	s := &Sample{Context: p.phrases(newGuard(system).context(nil, &p))}
+	s := &Sample{Context: p.oddities(newGuard(system).context(nil, &p)), Said: p.said(nil)}
 	for i := range p.words {
 		s.Words = append(s.Words, p.features(nil, i, 0))
 		if i == 0 || p.words[i].mark&first != 0 {
@@ -22,6 +24,12 @@ func Extract(text, system string) *Sample {
 		}
 	}
 	return s
+}
+
+// Around appends the buckets of what surrounds the words of a span: the context of
+// the text and the phrases of the span.
+func (s *Sample) Around(to []uint32, span [2]int) []uint32 {
+	return saidIn(append(to, s.Context...), s.Said, span)
 }
 
 // A TagSample is a text as the tagger sees it, for training.
@@ -63,10 +71,10 @@ func JoinTags(text string, tags []uint8) []Finding {
 	return joined(text, found, tokens, tags)
 }
 
-// Scores returns the highest score of every head over spans of a sample; 0 is
-// where texts begin to be flagged.
-func (s *Screen) Scores(sample *Sample, spans [][2]int) [Heads]float32 {
-	w := &workspace{sums: []sum{{}}}
+// Scores returns the highest score of every head over spans of a sample from an
+// origin; 0 is where texts begin to be flagged.
+func (s *Screen) Scores(sample *Sample, spans [][2]int, o Origin) [Heads]float32 {
+	w := &workspace{sums: []sum{{}}, said: sample.Said}
 	total := sum{}
 	for _, buckets := range sample.Words {
 		s.model.add(&total, buckets)
@@ -76,7 +84,9 @@ func (s *Screen) Scores(sample *Sample, spans [][2]int) [Heads]float32 {
 	s.model.add(&context, sample.Context)
 	z, _ := s.worst(w, spans, &context)
 	inner, _ := s.worst(w, InnerSpans(sample.Sentences, len(sample.Words)), &context)
-	z[HeadInjection] = max(z[HeadInjection], inner[HeadInjection])
+	crowd := Crowd(len(sample.Words), o)
+	z[HeadInjection] = max(z[HeadInjection], inner[HeadInjection]) - crowd
+	z[HeadOrder] -= crowd
 	return z
 }
 

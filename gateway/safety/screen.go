@@ -5,6 +5,16 @@ import (
 	"sync"
 )
 
+// guardOf returns what the system prompt forbids users to ask for. What a tool brings
+// may well be about it: a tool result asks for nothing, or is an order whatever it
+// is about.
+func guardOf(t *Text) *guard {
+	if t.Origin == FromTool {
+		return nil
+	}
+	return newGuard(t.System)
+}
+
 // A Screen judges texts. It may be used by many goroutines at once.
 type Screen struct {
 	model  *Model
@@ -29,6 +39,7 @@ type workspace struct {
 	buckets []uint32
 	// sums[i] is what the first i words add up to.
 	sums   []sum
+	said   []Utterance
 	begins []int
 	spans  [][2]int
 	// known are the sums of words that were met before: most words of a text
@@ -136,8 +147,10 @@ func (s *Screen) weigh(w *workspace, t Text, v *Verdict) {
 		}
 	}
 	var context sum
-	w.buckets = w.phrases(newGuard(t.System).context(w.buckets[:0], &w.page))
+	w.buckets = w.oddities(guardOf(&t).context(w.buckets[:0], &w.page))
 	s.model.add(&context, w.buckets)
+	w.said = w.page.said(w.said[:0])
+	crowd := Crowd(n, t.Origin)
 
 	w.spans = appendSpans(w.spans[:0], n)
 	z, at := s.worst(w, w.spans, &context)
@@ -149,15 +162,33 @@ func (s *Screen) weigh(w *workspace, t Text, v *Verdict) {
 	if t.Origin == FromModel {
 		return
 	}
-	v.add(w, Injection, "direct", probability(z[HeadInjection]), at[HeadInjection])
+	v.add(w, Injection, "direct", probability(z[HeadInjection]-crowd), at[HeadInjection])
 	w.spans = appendSentenceSpans(w.spans[:0], w.begins, n)
 	if t.Origin == FromTool {
 		z, at := s.worst(w, w.spans, &context)
-		v.add(w, Injection, "order", probability(z[HeadOrder]), at[HeadOrder])
+		v.add(w, Injection, "order", probability(z[HeadOrder]-crowd), at[HeadOrder])
 	}
 	if inner, at := s.worst(w, innerOf(w.spans, n), &context); inner[HeadInjection] > z[HeadInjection] {
-		v.add(w, Injection, "embedded", probability(inner[HeadInjection]), at[HeadInjection])
+		v.add(w, Injection, "embedded", probability(inner[HeadInjection]-crowd), at[HeadInjection])
 	}
+}
+
+// The worst of many stretches of a text looks bad by chance alone. From crowdUser or
+// crowdTool words on, an attempt to take a model over must be the clearer the longer the text
+// is: a file that an agent reads has hundreds of sentences, a prompt has few.
+const (
+	crowdUser, crowdTool           = 512, 128
+	crowdUserSlope, crowdToolSlope = 0.4, 0.8
+)
+
+// Crowd is what a text of n words from an origin must have above the score of a
+// short one.
+func Crowd(n int, o Origin) float32 {
+	from, slope := crowdUser, crowdUserSlope
+	if o == FromTool {
+		from, slope = crowdTool, crowdToolSlope
+	}
+	return float32(slope * math.Log(max(1, float64(n)/float64(from))))
 }
 
 // A few words that are much worse than their surroundings count for themselves
@@ -193,7 +224,12 @@ func (s *Screen) worst(w *workspace, spans [][2]int, context *sum) (z [Heads]flo
 		for h, before := range w.sums[span[0]] {
 			part[h] -= before
 		}
-		for h, value := range s.model.logits(&part, context, span[1]-span[0]) {
+		around := *context
+		if len(w.said) > 0 {
+			w.buckets = saidIn(w.buckets[:0], w.said, span)
+			s.model.add(&around, w.buckets)
+		}
+		for h, value := range s.model.logits(&part, &around, span[1]-span[0]) {
 			if value > z[h] {
 				z[h], at[h] = value, span
 			}

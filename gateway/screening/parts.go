@@ -32,17 +32,32 @@ func (p *screenParts) add(text *string, origin safety.Origin, index int) {
 	}
 }
 
+// addCode lists a text that programs read as well as models do, such as the name of
+// a tool: what has a form is looked for in it, names of people and places are not.
+// "Bash" is a tool, not a person.
+func (p *screenParts) addCode(text *string, origin safety.Origin, index int) {
+	if *text != "" {
+		*p = append(*p, screenPart{text: text, origin: origin, index: index, code: true})
+	}
+}
+
 // addTool lists what is said of a tool. Its parameters are judged as JSON text.
 func (p *screenParts) addTool(t *openai.Tool, index int) {
-	p.add(&t.Name, safety.FromDefinition, index)
-	p.add(&t.Description, safety.FromDefinition, index)
+	p.addCode(&t.Name, safety.FromDefinition, index)
+	p.addCode(&t.Description, safety.FromDefinition, index)
 	if parameters := string(t.Parameters); parameters != "" {
 		set := func(text string) {
 			if t.Parameters = nil; json.Valid([]byte(text)) {
 				t.Parameters = json.RawMessage(text)
 			}
 		}
-		*p = append(*p, screenPart{&parameters, safety.FromDefinition, index, set})
+		*p = append(*p, screenPart{
+			text:   &parameters,
+			origin: safety.FromDefinition,
+			index:  index,
+			set:    set,
+			code:   true,
+		})
 	}
 }
 
@@ -57,7 +72,7 @@ func (p *screenParts) addArguments(args map[string]any) {
 func (p *screenParts) addValue(v any, set func(any)) {
 	switch v := v.(type) {
 	case string:
-		*p = append(*p, screenPart{&v, safety.FromTool, 0, func(text string) { set(text) }})
+		*p = append(*p, screenPart{text: &v, origin: safety.FromTool, set: func(text string) { set(text) }})
 	case []any:
 		for i := range v {
 			p.addValue(v[i], func(changed any) { v[i] = changed })
@@ -74,4 +89,6 @@ type screenPart struct {
 	index  int
 	// set takes the text that replaces it, where that is not *text.
 	set func(string)
+	// code is read by programs, too.
+	code bool
 }

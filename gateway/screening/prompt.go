@@ -24,7 +24,7 @@ func (s *Screening) Chat(ctx context.Context, m *models.Model, request *openai.C
 		parts.add(&said.Name, origin, i)
 		parts.add(&said.Reasoning, origin, i)
 		for j := range said.ToolCalls {
-			parts.add(&said.ToolCalls[j].Name, origin, i)
+			parts.addCode(&said.ToolCalls[j].Name, origin, i)
 			parts.add(&said.ToolCalls[j].Arguments, origin, i)
 		}
 	}

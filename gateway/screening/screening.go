@@ -63,7 +63,7 @@ func (s *Screening) screen(ctx context.Context, m *models.Model, param, system s
 			continue
 		}
 		verdict := keeper.Screen.Judge(safety.Text{Body: *p.text, Origin: p.origin, System: system,
-			Names: ruling.InputNames()})
+			Names: ruling.InputNames() && !p.code})
 		decisions, sternest := ruling.DecideInput(&verdict, p.origin)
 		s.note("input", p.origin, p.index, *p.text, "", decisions)
 		if sternest != safety.Block {

@@ -1,12 +1,13 @@
 // Runs real agents against the real server, without a terminal: a prompt, a tool, a conversation that is continued, an answer
 // held to a schema. The worker behind the server is ../scripted: the product's engine with a script in the place of the
-// network, which wants to call the agent's own shell. Nothing here depends on how fast the machine is.
+// network, which wants to call the agent's own shell. The server has the policy of docs/safety.md, which must block nothing
+// of this. Nothing here depends on how fast the machine is. To record requests, --record runs without the policy.
 //
 //   PARLEY_BIN=… SCRIPTED_BIN=… node run.mjs [--table FILE] [--record FOLDER] [NAME...]
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -28,7 +29,21 @@ const tasks = {
   compute: 'This is task T6104: compute the proof.',
   recall: 'This is task T8820: which proof was it?',
   shape: 'This is task T9031: name a city and a number.',
+  survey: 'This is task T7300: look around in this repository, run the tests, and tell me why one of them fails. Do not change any file yet.',
 };
+
+// What a survey runs in the agent's shell, one after the other: what agents read of real work.
+const surveys = [
+  'ls -la && git status && git log --stat -3',
+  'cat README.md AGENTS.md package.json',
+  'cat -n src/total.mjs && grep -rn "currency" src test',
+  'node --test 2>&1 | grep -v duration_ms',
+  'git --no-pager diff HEAD~1 && git push 2>&1',
+];
+
+/** Step n of a survey: its last line says that it ran, and stands in no command. */
+const step = (n) => `echo STEP-$((7300 + ${n}))`;
+const stepped = (n) => `STEP-${7300 + n}`;
 
 /** What the model of one agent says. Prompts for titles name no tool, and get the last line. */
 function rulesFor(agent) {
@@ -38,6 +53,8 @@ function rulesFor(agent) {
     { has: ['T6104', proof], say: `The command printed ${proof}.` },
     { has: ['T6104', `"${call.name}"`], say: called(call) },
     { has: ['T5512', 'T5512: greet me'], say: greeting },
+    { has: ['T7300', stepped(surveys.length)], say: 'One test wants unknown currencies to be rejected.' },
+    ...surveys.map((command, n) => ({ has: ['T7300', ...(n ? [stepped(n)] : [`"${call.name}"`])], say: called(agent.shell(`${command}; ${step(n + 1)}`)) })).reverse(),
   ];
   if (agent.schemaSays) rules.unshift({ has: ['T9031', 'Structured output provided'], say: 'Done.' }, { has: ['T9031'], say: agent.schemaSays(held) });
   return [...rules, { has: [], say: 'A short title' }];
@@ -79,7 +96,7 @@ class Trial {
     this.home = join(folder, 'home');
     this.work = join(folder, 'work');
     await mkdir(this.home, { recursive: true });
-    await mkdir(this.work, { recursive: true });
+    await this.prepareWork();
     await writeFile(this.worker.script, JSON.stringify(rulesFor(agent)));
     this.schemaFile = join(folder, 'schema.json');
     await writeFile(this.schemaFile, JSON.stringify(schema));
@@ -88,6 +105,18 @@ class Trial {
     this.env = Object.fromEntries(Object.entries({ ...own, ...agent.env(this.home, this.recorder.url) }).filter(([, v]) => v !== undefined));
     const first = await agent.prepare?.(this.home, this.recorder.url);
     if (first) await runProgram(first.program, first.args, { cwd: this.work, env: this.env });
+  }
+
+  /** A small repository with instructions, under the name that each agent reads. */
+  async prepareWork() {
+    await cp(join(here, 'workspace'), this.work, { recursive: true });
+    for (const name of ['CLAUDE.md', 'QWEN.md']) await cp(join(this.work, 'AGENTS.md'), join(this.work, name));
+    const git = (...args) => runProgram('git', ['-c', 'user.name=Ada', '-c', 'user.email=ada@example.com', ...args], { cwd: this.work, env: process.env });
+    await git('init', '-q', '-b', 'main');
+    await git('add', 'README.md', 'package.json', 'src');
+    await git('commit', '-q', '-m', 'Add the totals');
+    await git('add', 'AGENTS.md', 'test');
+    await git('commit', '-q', '-m', 'Test refunds and unknown currencies', '-m', 'The second test fails until totals() rejects what it does not know.');
   }
 
   async ask(prompt, how = {}) {
@@ -134,6 +163,11 @@ class Trial {
       const { text } = await this.ask(tasks.recall, { again: true });
       assert.ok(text.includes(`It was ${proof}, as computed before.`), text);
     });
+    await this.check('survey', async () => {
+      const { text, seen } = await this.ask(tasks.survey);
+      assert.ok(text.includes('One test wants unknown currencies'), text);
+      assert.ok(seen.some((r) => JSON.stringify(r.body).includes(stepped(surveys.length))), 'no request has what the last command printed');
+    });
     await this.check('schema', this.agent.schemaSays && (async () => {
       const { text } = await this.ask(tasks.shape, { schema: this.schemaFile });
       const flat = text.replace(/\s/g, '');
@@ -143,7 +177,16 @@ class Trial {
   }
 }
 
-const columns = ['prompt', 'tools', 'streams', 'resumes', 'schema'];
+/** Writes the policy of docs/safety.md to a file, without the moderators, which are not here. */
+async function documentedPolicy(file) {
+  const [, policy] = /```yaml\n(safety:[^]*?)```/.exec(await readFile(join(here, '../../docs/safety.md'), 'utf8'));
+  const lines = policy.split('\n').filter((line) => !/^ *moderators:|^ {4}(guard|theirs):/.test(line));
+  assert.ok(lines.some((line) => /injection: *\{action: block/.test(line)), 'the documented policy blocks no injections');
+  await writeFile(file, lines.join('\n'));
+  return ['--safety-policy', file];
+}
+
+const columns = ['prompt', 'tools', 'streams', 'resumes', 'survey', 'schema'];
 
 async function versionOf(agent) {
   return JSON.parse(await readFile(join(here, 'node_modules', agent.package, 'package.json'))).version;
@@ -165,7 +208,8 @@ const folder = await mkdtemp(join(tmpdir(), 'parley-agents-'));
 let failed = chosen.length === 0;
 const rows = [];
 const worker = await startWorker(folder);
-const server = { flags: ['--model', `scripted=${worker.model}`, '--worker', worker.url], log: [] };
+const policy = values.record ? [] : await documentedPolicy(join(folder, 'safety.yaml'));
+const server = { flags: ['--model', `scripted=${worker.model}`, '--worker', worker.url, ...policy], log: [] };
 await start(server);
 try {
   for (const [i, agent] of chosen.entries()) {

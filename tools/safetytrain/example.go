@@ -23,6 +23,14 @@ type example struct {
 	seed bool
 }
 
+// origin is where a text comes from.
+func (e *example) origin() safety.Origin {
+	if e.brought {
+		return safety.FromTool
+	}
+	return safety.FromUser
+}
+
 // spans are the stretches of which the worst counts.
 func (e *example) spans() [][2]int {
 	if !e.brought {
@@ -245,6 +253,9 @@ func broughtOf(rows []*row) []*example {
 			add(r, r.Text, 1, 3)
 		case r.Source == "bipia_train":
 			add(r, r.Text, 0, 4)
+			letter := *list[len(list)-1]
+			letter.target, letter.brought, letter.seed = clean(), false, true
+			list = append(list, &letter)
 		case r.Source == "benign_prompts":
 			for _, set := range asked {
 				if r.has(set) {

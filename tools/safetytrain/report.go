@@ -27,10 +27,15 @@ var bars = []bar{
 	{pooledSet, false, .02},
 	{lookalikeSet, false, .15},
 	{plainSet, false, .02},
+	{agentSet, false, .05},
+	{agentToolSet, false, .05},
 }
 
 // shown are sets that have no bar.
-var shown = []string{"HarmBench behaviors", "XSTest unsafe", "OpenAI moderation, clean", "Surge toxicity, clean"}
+var shown = []string{
+	"HarmBench behaviors", "XSTest unsafe", "OpenAI moderation, clean", "Surge toxicity, clean", "GPTFuzz jailbreaks",
+	"Tensor Trust hijacking", publicNames[contextSource], publicNames[fileSource],
+}
 
 // heldOut scores the rows that were never trained on with the weights that
 // are part of the binary. Its scores are 0 at the thresholds.
@@ -38,7 +43,7 @@ func heldOut(examples []*example, screen *safety.Screen) []scored {
 	var list []scored
 	for _, e := range examples {
 		if e.held() && !e.seed {
-			list = append(list, scored{example: e, z: screen.Scores(e.sample, e.spans())})
+			list = append(list, scored{example: e, z: screen.Scores(e.sample, e.spans(), e.origin())})
 		}
 	}
 	return list
@@ -54,6 +59,16 @@ func floor(set []scored) measured {
 		}
 	}
 	return m
+}
+
+// printBlocked writes which texts of coding agents are blocked.
+func printBlocked(w io.Writer, set []scored) {
+	var zero thresholds
+	for i := range set {
+		if s := &set[i]; s.Source == agentsSource && zero.flags(s) {
+			fmt.Fprintf(w, "* blocked, %s: %.300q\n", strings.Join(s.Cats, ", "), s.Text)
+		}
+	}
 }
 
 // A result is what the report covers: near duplicates kept together, families

@@ -16,8 +16,12 @@ var seedsText string
 // seedsPerLine bounds how many texts one line gives.
 const seedsPerLine = 48
 
-// seedWeight is what a seed counts beside a row of the data.
-const seedWeight = 0.5
+// What a seed counts beside a row of the data. Attacks on coding agents use words
+// that harmless requests have, too: they count less.
+const (
+	seedWeight    = 0.5
+	hostileWeight = 0.15
+)
 
 var seedHeads = map[string]safety.Head{
 	"illicit": safety.HeadIllicit, "violence": safety.HeadViolence, "self-harm": safety.HeadSelfHarm,
@@ -51,9 +55,12 @@ func seed(section, text string) *example {
 	switch section {
 	case "clean":
 		e.target = clean()
-	case "injection":
+	case "injection", "hostile":
 		e.target = orderTarget(unknown)
 		e.target[safety.HeadInjection] = 1
+		if section == "hostile" {
+			e.weight = hostileWeight
+		}
 	case "order", "brought":
 		e.brought = true
 		e.target = orderTarget(0)

@@ -24,11 +24,15 @@ type thresholds [safety.Heads]float32
 var judging = []safety.Head{safety.HeadHarm, safety.HeadInjection, safety.HeadIllicit}
 
 func (t *thresholds) flags(s *scored) bool {
+	least := float32(0)
+	if s.Source == agentsSource {
+		least = documentedZ
+	}
 	if s.brought {
-		return s.z[safety.HeadOrder] > t[safety.HeadOrder]
+		return s.z[safety.HeadOrder]-t[safety.HeadOrder] > least
 	}
 	for _, h := range judging {
-		if s.z[h] > t[h] {
+		if s.z[h]-t[h] > least {
 			return true
 		}
 	}
@@ -45,7 +49,9 @@ func pooled(s *scored) bool {
 func lookalike(s *scored) bool { return !s.brought && s.Source == "xstest" && s.Label == 0 }
 
 // plain reports whether a text is what tools may well bring.
-func plain(s *scored) bool { return s.brought && s.target[safety.HeadOrder] == 0 }
+func plain(s *scored) bool {
+	return s.brought && s.target[safety.HeadOrder] == 0 && s.Source != agentsSource
+}
 
 // plainShare is how many of the texts that tools may well bring are taken for
 // orders: somewhat fewer than are allowed, since thresholds are chosen on other
@@ -139,6 +145,8 @@ const (
 	lookalikeSet = "XSTest safe"
 	plainSet     = "plain text from tools"
 	bipiaSet     = "BIPIA in tool results"
+	agentSet     = "prompts of coding agents, at 0.7"
+	agentToolSet = "tool results of coding agents, at 0.7"
 )
 
 // A measure counts texts and flagged ones, by set.
@@ -185,6 +193,10 @@ func measure(set []scored, t *thresholds) measured {
 // sets names the sets of the report that a text is counted in.
 func (s *scored) sets() []string {
 	switch {
+	case s.Source == agentsSource && s.has("tool"):
+		return []string{agentToolSet}
+	case s.Source == agentsSource:
+		return []string{agentSet}
 	case plain(s):
 		return []string{plainSet}
 	case s.brought && s.Source == "bipia_train":
@@ -210,6 +222,7 @@ var setNames = map[string]string{
 	"openai_moderation": "OpenAI moderation", "inthewild_jailbreak": "in-the-wild jailbreaks",
 	"cyberseceval_pi": "CyberSecEval injections",
 	"surge_toxicity":  "Surge toxicity", "harmbench_behaviors": "HarmBench behaviors", "xstest": "XSTest unsafe",
+	fuzzSource: "GPTFuzz jailbreaks", hijackSource: "Tensor Trust hijacking",
 }
 
 func (t thresholds) String() string {

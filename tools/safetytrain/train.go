@@ -117,7 +117,7 @@ func (l *learner) average() {
 }
 
 // sum fills l.sums: entry i is what the first i words add up to.
-func (l *learner) sum(e *example) (context [safety.Heads]float32) {
+func (l *learner) sum(e *example) {
 	l.sums = append(l.sums[:0], [safety.Heads]float32{})
 	for _, buckets := range e.sample.Words {
 		s := l.sums[len(l.sums)-1]
@@ -136,22 +136,24 @@ func (l *learner) sum(e *example) (context [safety.Heads]float32) {
 		}
 		l.sums = append(l.sums, s)
 	}
-	for _, b := range e.sample.Context {
-		for h := range context {
-			context[h] += l.weights[b][h]
-		}
-	}
+}
+
+// around adds up what surrounds the words of a span.
+func (l *learner) around(e *example, span [2]int) (context [safety.Heads]float32) {
+	l.kept = e.sample.Around(l.kept[:0], span)
+	l.addTo(&context, l.kept, 1)
 	return context
 }
 
 // score returns the worst score of every head and the span that has it.
 func (l *learner) score(e *example) (z [safety.Heads]float32, at [safety.Heads][2]int) {
-	context := l.sum(e)
+	l.sum(e)
 	for h := range z {
 		z[h] = float32(math.Inf(-1))
 	}
 	for _, s := range e.spans() {
 		share := safety.Share(s[1] - s[0])
+		context := l.around(e, s)
 		for h := range z {
 			if v := l.bias[h] + (l.sums[s[1]][h]-l.sums[s[0]][h])*share + context[h]; v > z[h] {
 				z[h], at[h] = v, s
@@ -161,11 +163,15 @@ func (l *learner) score(e *example) (z [safety.Heads]float32, at [safety.Heads][
 	if !e.brought {
 		const h = safety.HeadInjection
 		for _, s := range e.inner() {
+			context := l.around(e, s)
 			if v := l.bias[h] + (l.sums[s[1]][h]-l.sums[s[0]][h])*safety.Share(s[1]-s[0]) + context[h]; v > z[h] {
 				z[h], at[h] = v, s
 			}
 		}
 	}
+	crowd := safety.Crowd(len(e.sample.Words), e.origin())
+	z[safety.HeadInjection] -= crowd
+	z[safety.HeadOrder] -= crowd
 	return z, at
 }
 
@@ -192,11 +198,12 @@ func (l *learner) learn(e *example, rate float32, plan schedule) {
 // the score as of what is learned, so that no few of them carry all: what is
 // left must do, as it must in texts that say the same in other words.
 func (l *learner) step(e *example, at [2]int, moved *[safety.Heads]bool, rate float32, plan schedule) {
+	context := e.sample.Around(nil, at)
 	kept, whole := l.keep(e.sample.Words[at[0]:at[1]], plan)
 	share := safety.Share(at[1] - at[0])
 	z := l.bias
 	l.addTo(&z, kept, share*whole)
-	l.addTo(&z, e.sample.Context, 1)
+	l.addTo(&z, context, 1)
 	var slope, scaled [safety.Heads]float32
 	for h := range z {
 		if miss := sigmoid(z[h]) - float32(e.target[h]); moved[h] && (miss > 0.02 || miss < -0.02) {
@@ -208,7 +215,7 @@ func (l *learner) step(e *example, at [2]int, moved *[safety.Heads]bool, rate fl
 		return
 	}
 	l.move(kept, &scaled, rate, plan.decay)
-	l.move(e.sample.Context, &slope, rate*0.5, plan.decay)
+	l.move(context, &slope, rate*0.5, plan.decay)
 }
 
 // keep returns the features that are not left out, and how much more they
