@@ -29,6 +29,7 @@ import (
 	"parley/cli/serve"
 	"parley/cli/settings"
 	"parley/cli/simulate"
+	"parley/cli/users"
 )
 
 func main() { os.Exit(run(slices.Clone(os.Args[1:]))) }
@@ -81,7 +82,7 @@ It includes two small models, so these work right away:
 		library.NewRm(), library.NewCp(),
 		monitor.NewPs(), monitor.NewTop(), newLink(), drill.New(), doctor.New(), keys.NewUsage(), keys.NewAudit(),
 		library.NewModels(),
-		newConnect(), keys.New(), library.NewModel(), bench.New(), planner.New(),
+		newConnect(), keys.New(), users.New(), users.NewOrgs(), library.NewModel(), bench.New(), planner.New(),
 		simulate.New(), fleetctl.New(), newVersion(),
 		newLicenses(), newMan(), newExitCodes(),
 	)

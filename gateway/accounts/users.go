@@ -71,6 +71,11 @@ func (s *Store) Users(ctx context.Context, organization string) (list []User, er
 	})
 }
 
+// CountOf returns how many accounts an organisation has, as a transaction sees it.
+func CountOf(t *db.Tx, organization string) (n int, err error) {
+	return n, t.One(`SELECT count(*) FROM accounts WHERE organization = $1`, []any{organization}, &n)
+}
+
 // A NewUser is an account to be made.
 type NewUser struct {
 	Email, Name string

@@ -89,7 +89,7 @@ func (s *Store) ChangeOrganization(ctx context.Context, id string, c Organizatio
 	})
 }
 
-// DeleteOrganization removes one that has no keys, and its users. Its data
+// DeleteOrganization removes one that has neither keys nor accounts, and its users. Its data
 // is not deleted: delete its conversations first.
 func (s *Store) DeleteOrganization(ctx context.Context, id string) error {
 	return s.change(ctx, func(t *db.Tx) error {
@@ -97,7 +97,11 @@ func (s *Store) DeleteOrganization(ctx context.Context, id string) error {
 		if err := t.One(`SELECT count(*) FROM api_keys WHERE organization = $1`, []any{id}, &keys); err != nil {
 			return err
 		}
-		if keys > 0 || id == LocalOrganization {
+		people, err := accounts.CountOf(t, id)
+		if err != nil {
+			return err
+		}
+		if people > 0 || keys > 0 || id == LocalOrganization {
 			return ErrInUse
 		}
 		n, err := t.Exec(`DELETE FROM organizations WHERE id = $1`, id)

@@ -50,8 +50,8 @@ var (
 	ErrNotFound = parley.Errorf(parley.NotFound, "There is no such tenant, user or key.")
 	// ErrExists: the id is taken.
 	ErrExists = parley.Errorf(parley.Conflict, "A tenant of this id exists.")
-	// ErrInUse: a tenant that has keys is not deleted.
-	ErrInUse = parley.Errorf(parley.Conflict, "This tenant has keys: delete them first, or block it.")
+	// ErrInUse: a tenant that has keys or people is not deleted.
+	ErrInUse = parley.Errorf(parley.Conflict, "This tenant has keys or people: delete them first, or block it.")
 )
 
 func found(err error) error {

@@ -16,6 +16,7 @@ import (
 var layers = [][]string{
 	{"test/scripted", "cmd/parley", "internal/builtin/gen", "internal/licenses/gen"},
 	{"cli/bench", "cli/chat", "cli/doctor", "cli/drill", "cli/fleetctl", "cli/keys", "cli/monitor", "cli/planner",
+		"cli/users",
 		"cli/simulate"},
 	{"cli/serve"},
 	{"cli/library"},

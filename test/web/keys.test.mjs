@@ -69,7 +69,8 @@ test('the page asks for a key, and goes on where it was held up', async () => {
   const good = await makeKey();
   await say(page, 'Hello!');
   const dialog = signInOf(page);
-  await dialog.getByRole('alert').waitFor(); // what the server said
+  await dialog.getByLabel('API key').waitFor();
+  assert.equal(await dialog.getByRole('alert').count(), 0); // nothing was tried yet
   await wantAccessible(page, 'asks for a key');
   await shot(page, 'chat-key-light');
   await dialog.locator('input').fill('sk-wrong');
@@ -91,7 +92,7 @@ test('the page asks for a key, and goes on where it was held up', async () => {
   await page.locator('dialog[open] >> text=Signed in with the key me').waitFor();
   await shot(page, 'chat-session-light');
   await page.getByRole('button', { name: 'Sign out' }).click();
-  await dialog.getByRole('alert').waitFor();
+  await dialog.getByLabel('API key').waitFor();
   assert.equal(new URL(page.url()).pathname, '/');
   assert.equal(await page.locator('nav li').count(), 0); // nothing of the key's owner is left in the list
   assert.ok(!(await readable(page)).includes('secret draft'));
@@ -114,7 +115,7 @@ test('the admin page has a session of its own, and a button that ends it', async
   const status = await page.evaluate(async () => (await fetch('/v1/conversations')).status);
   assert.equal(status, 401); // it is no session of the chat
   await page.getByRole('button', { name: 'Sign out' }).click();
-  await dialog.getByRole('alert').waitFor();
+  await dialog.getByLabel('API key').waitFor();
   assert.equal(await page.evaluate(async () => (await fetch('/admin/api/now')).status), 401);
   await page.closeClean();
 });

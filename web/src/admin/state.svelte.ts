@@ -1,5 +1,5 @@
 import { Failure, json, request, whenRefused } from '../shared/api';
-import { session, useTokenOfAddress, type Session } from '../shared/session';
+import { session, useTokenOfAddress, type Credential, type Session } from '../shared/session';
 import { eventsOf } from '../shared/sse';
 import type { Picture, Point } from './api';
 
@@ -78,9 +78,9 @@ class Operations {
     void this.lookBack();
   }
 
-  async signIn(secret: string): Promise<void> {
+  async signIn(credential: Credential): Promise<void> {
     try {
-      await session.open(secret);
+      await session.open(credential);
     } catch (err) {
       if (!(err instanceof Failure)) throw err;
       this.refusal = err.message;

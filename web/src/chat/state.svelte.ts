@@ -1,6 +1,6 @@
 /** What the whole page knows: models, the list of conversations, and which one is shown. */
 import { Failure, json, request, whenRefused, type Conversation, type Hit, type List, type Model } from '../shared/api';
-import { session, useTokenOfAddress, type Session } from '../shared/session';
+import { invitationOfAddress, session, useTokenOfAddress, type Credential, type Session } from '../shared/session';
 import { toasts } from '../shared/toasts.svelte';
 import { Chat } from './chat.svelte';
 import { forgetDrafts } from './drafts';
@@ -24,6 +24,9 @@ class App {
   failure = $state.raw<Failure | null>(null);
   /** Whether the sign-in dialog is open. */
   wantsKey = $state(false);
+  accountOpen = $state(false);
+  /** The token of an invitation that is to be accepted; empty for none. */
+  invitation = $state('');
   session = $state.raw<Session | null>(null);
   /** What the server says of what was signed in with, or that no user is signed in. */
   refusal = $state('');
@@ -42,7 +45,7 @@ class App {
   async start(pressAgain: () => void): Promise<void> {
     whenRefused((failure) => {
       this.refusal = failure.message;
-      this.wantsKey = true;
+      this.wantsKey = !this.invitation;
     });
     whenTold((news) => {
       if (news.kind === 'list') void this.list();
@@ -50,6 +53,7 @@ class App {
       else void this.list();
     });
     addEventListener('popstate', () => this.#route());
+    this.invitation = invitationOfAddress();
     await useTokenOfAddress();
     void this.list();
     void this.chat.load().then(() => this.#title());
@@ -58,15 +62,23 @@ class App {
   }
 
   /** Signs in, and takes up what was held up before. */
-  async signIn(secret: string): Promise<void> {
+  async signIn(credential: Credential): Promise<void> {
     this.refusal = '';
+    let opened: Session;
     try {
-      this.session = await session.open(secret);
+      opened = await session.open(credential);
     } catch (err) {
       if (!(err instanceof Failure)) throw err;
       this.refusal = err.message;
       return;
     }
+    await this.welcome(opened);
+  }
+
+  /** Takes up what was held up until a session was opened. */
+  async welcome(opened: Session): Promise<void> {
+    this.session = opened;
+    this.refusal = '';
     this.wantsKey = false;
     await Promise.all([this.loadModels(), this.list()]);
     if (this.refusal) return;
@@ -78,6 +90,11 @@ class App {
   /** Signs out. Nothing of what its user wrote stays in this browser. */
   async signOut(): Promise<void> {
     await session.close();
+    await this.leave();
+  }
+
+  /** Forgets what the user wrote, whose session has ended. */
+  async leave(): Promise<void> {
     forgetDrafts();
     location.replace('/');
   }
