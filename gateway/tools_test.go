@@ -47,6 +47,22 @@ func TestToolCallWhole(t *testing.T) {
 	})
 }
 
+// TestEveryTokenIsListedWhereTheEndIsIgnored counts log-probabilities of an answer that continues after the end of a
+// turn.
+func TestEveryTokenIsListedWhereTheEndIsIgnored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const said = "One.<|im_end|>Two.<|im_end|>"
+		s := start(t, &worker{script: speak(t, said, time.Second)})
+		for extra, want := range map[string]int{`,"ignore_eos":true`: len(tokensOf(t, said)),
+			"": len(tokensOf(t, "One.Two."))} {
+			_, body := s.chat(`,"logprobs":true` + extra)
+			if listed := strings.Count(body, `"top_logprobs":[`); listed != want {
+				t.Errorf("%s: %d of %d tokens are listed: %s", extra, listed, want, body)
+			}
+		}
+	})
+}
+
 func TestToolCallAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, &worker{script: speak(t, weatherCall, time.Second)}, roomy)

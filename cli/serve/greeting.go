@@ -31,6 +31,11 @@ func printPlans(out io.Writer, plans []*host.Plan, available int64) {
 		}
 	}
 	w.Flush()
+	for _, p := range plans {
+		if notice := p.ContextNotice(); notice != "" {
+			fmt.Fprintln(out, "Note: "+notice+".")
+		}
+	}
 }
 
 // behindPool describes the tiers behind the pool.

@@ -76,6 +76,9 @@ func (n *notices) plans(plans []*host.Plan, available int64) {
 			p.WeightBytes, "kv_bytes", p.KVBytes,
 			"kv_tokens", p.KVTokens, "kv_type", p.KVType, "activation_bytes", p.ActivationBytes, "context_tokens",
 			p.ContextTokens)
+		if notice := p.ContextNotice(); notice != "" {
+			n.log.Warn("context is smaller than asked for", "model", p.Name, "reason", notice)
+		}
 	}
 }
 

@@ -70,6 +70,9 @@ type choice struct {
 	finish parley.Finish
 	// apart is what the engine separates from its text itself.
 	apart apartParts
+	// everyToken lists tokens without text, too: where the model's end is ignored, they
+	// stand in the middle of the answer.
+	everyToken bool
 	// muted choices show nothing: the client wanted no new tokens.
 	muted bool
 	// waiting are tokens whose text is not shown yet.
@@ -136,6 +139,7 @@ func New(o Options) *Answer {
 			if o.Reader != nil {
 				c.reader = o.Reader()
 			}
+			c.everyToken = r.Stop.IgnoreEnd
 			if o.Held != nil {
 				c.custom.names = o.Held.custom
 			}
@@ -414,7 +418,7 @@ func (c *choice) addMuted(d parley.Delta) Piece {
 // that have no text, such as the one that ends the turn, are not listed.
 func (c *choice) keep(id parley.Token, l parley.Logprob) {
 	c.logprobSum += float64(l.Logprob)
-	if c.Text.stopped || !c.tokens.IsSaid(id) {
+	if c.Text.stopped || !c.tokens.IsSaid(id) && !c.everyToken {
 		return
 	}
 	l.Token = id
@@ -431,6 +435,9 @@ func (c *choice) release() []ShownToken {
 	n := 0
 	for n < len(c.waiting) && c.waiting[n].startByte < known {
 		n++
+	}
+	if c.everyToken && c.finish != "" && !c.Text.stopped {
+		n = len(c.waiting)
 	}
 	released := c.waiting[:n:n]
 	c.waiting = c.waiting[n:]

@@ -172,6 +172,28 @@ func TestPlanDividesMemory(t *testing.T) {
 	}
 }
 
+// TestContextBeyondTheModelIsSaid plans a context that the model does not have, and one that memory does not hold.
+func TestContextBeyondTheModelIsSaid(t *testing.T) {
+	polly := openBuiltin(t, "polly")
+	for _, c := range []struct {
+		cfg  Config
+		says string
+	}{
+		{Config{Name: "polly"}, ""},
+		{Config{Name: "polly", ContextTokens: 2048}, ""},
+		{Config{Name: "polly", ContextTokens: 4096}, "--context 4096 is more than the 2048 tokens of model polly"},
+		{Config{Name: "polly", ContextTokens: 2000, KVTokens: 512}, "model polly, which gets 512 tokens"},
+	} {
+		plans, err := PlanMemory([]Candidate{{polly, c.cfg}}, 1<<30)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := plans[0].ContextNotice(); !strings.Contains(got, c.says) || got != "" && c.says == "" {
+			t.Errorf("%+v: %q, want %q", c.cfg, got, c.says)
+		}
+	}
+}
+
 func TestPlanRefusesWithTheNumberThatFits(t *testing.T) {
 	polly := openBuiltin(t, "polly")
 	plans, err := PlanMemory([]Candidate{{polly, Config{Name: "polly", KVTokens: 4096}}}, 1<<30)

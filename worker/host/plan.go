@@ -155,6 +155,23 @@ func weightBytes(t weights.Tensor, d Device) int64 {
 	return int64(len(t.Data))
 }
 
+// ContextNotice explains why the context is smaller than the one that was asked for; empty if it is not.
+func (p *Plan) ContextNotice() string {
+	if p.ck == nil {
+		return "" // it was not planned here
+	}
+	switch asked, model := p.cfg.ContextTokens, p.ck.Config.Context; {
+	case asked <= p.ContextTokens:
+		return ""
+	case asked > model && p.ContextTokens == model:
+		return fmt.Sprintf("--context %d is more than the %d tokens of model %s, which is what it gets", asked, model,
+			p.Name)
+	default:
+		return fmt.Sprintf("--context %d is more than memory holds for model %s, which gets %d tokens", asked, p.Name,
+			p.ContextTokens)
+	}
+}
+
 // planPool chooses the size of the pool and so the context.
 func (p *Plan) planPool(free int64) error {
 	perBlock := p.kvBytes(compute.BlockTokens)
