@@ -49,6 +49,7 @@ func TestWithdrawing(t *testing.T) {
 			default:
 				t.Errorf("asked for after %d ms: %d deltas, code %q", after, len(deltas), code)
 			}
+			synctest.Wait()
 			if n := e.Stats().Running; n != 0 {
 				t.Errorf("%d run", n)
 			}

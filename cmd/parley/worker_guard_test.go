@@ -212,9 +212,16 @@ func TestFleetUpGivesKeys(t *testing.T) {
 	if resp.StatusCode != http.StatusUnauthorized {
 		t.Errorf("a worker of the fleet answers %s without its key", resp.Status)
 	}
-	for _, name := range []string{"worker-1.log", "gateway.log"} { // the first line has the arguments
-		if text, err := os.ReadFile(filepath.Join(dir, name)); err != nil || strings.Contains(string(text), "key") {
-			t.Errorf("%v: %s", err, text)
+	for _, name := range []string{"worker-1.log", "gateway.log"} {
+		var arguments string
+		until(t, name+" has its first line", func() bool {
+			text, _ := os.ReadFile(filepath.Join(dir, name))
+			first, _, complete := strings.Cut(string(text), "\n")
+			arguments = first
+			return complete
+		})
+		if strings.Contains(arguments, "key") {
+			t.Errorf("%s: %s", name, arguments)
 		}
 	}
 }
