@@ -15,48 +15,10 @@ import (
 //
 // Copies may always take a quarter of the disk, and what else is free there.
 
-// copies lists the disk slots that hold copies.
-type copies struct {
-	owner []int32 // for each disk slot, the node of which it holds a copy; 0 if none
-	queue []int32 // the slots, in the order in which they became copies; some no longer are
-	n     int
-	hand  int32 // the node at which Backup continues
-}
-
-// keepCopy makes a disk slot the copy of a node.
-func (c *Cache) keepCopy(id, slot int32) {
-	k := &c.copies
-	c.nodes[id].copy = slot + 1
-	k.owner[slot] = id
-	k.n++
-	if len(k.queue) >= 2*len(k.owner) {
-		k.queue = slices.DeleteFunc(k.queue, func(slot int32) bool { return k.owner[slot] == 0 })
-		slices.Sort(k.queue)
-		k.queue = slices.Compact(k.queue)
-	}
-	k.queue = append(k.queue, slot)
-}
-
-// takeCopy ends a node's copy and returns its slot, which is the caller's then.
-func (c *Cache) takeCopy(id int32) (slot int32) {
-	n := &c.nodes[id]
-	slot, n.copy = n.copy-1, 0
-	c.copies.owner[slot] = 0
-	c.copies.n--
-	return slot
-}
-
-// freeCopy gives the slot of a node's copy back, if it has one.
-func (c *Cache) freeCopy(id int32) {
-	if c.nodes[id].copy != 0 {
-		c.free[Disk] = append(c.free[Disk], c.takeCopy(id))
-	}
-}
-
 // giveUpCopy frees the slot of the oldest copy, if copies have more than their quarter.
 func (c *Cache) giveUpCopy() bool {
 	k := &c.copies
-	if k.n <= c.total[Disk]/4 {
+	if k.n <= c.slots.total[Disk]/4 {
 		return false
 	}
 	for len(k.queue) > 0 {
@@ -70,34 +32,29 @@ func (c *Cache) giveUpCopy() bool {
 	return false
 }
 
-func (k *copies) reset() {
-	clear(k.owner)
-	k.queue, k.n, k.hand = k.queue[:0], 0, 0
-}
-
 // Backup wants up to most blocks copied to the disk, so that they are found
 // there when the process has ended, and reports how many it listed among the
 // [Cache.Moves]. A block is copied after its parent. It is for idle moments:
 // it looks at every block.
 func (c *Cache) Backup(most int) (listed int) {
-	if c.total[Disk] == 0 {
+	if c.slots.total[Disk] == 0 {
 		return 0
 	}
 	k := &c.copies
-	for range len(c.nodes) {
-		if k.hand++; int(k.hand) >= len(c.nodes) {
+	for range len(c.tree.nodes) {
+		if k.hand++; int(k.hand) >= len(c.tree.nodes) {
 			k.hand = 1
 		}
-		n := &c.nodes[k.hand]
-		if !n.sealed || n.tier == Disk || n.copy != 0 || n.parent != 0 && c.nodes[n.parent].copy == 0 {
+		n := &c.tree.nodes[k.hand]
+		if !n.sealed || n.tier == Disk || n.copy != 0 || n.parent != 0 && c.tree.nodes[n.parent].copy == 0 {
 			continue
 		}
-		if listed == most || len(c.free[Disk]) == 0 && !c.roomForCopy() {
+		if listed == most || len(c.slots.free[Disk]) == 0 && !c.roomForCopy() {
 			k.hand--
 			break
 		}
 		slot := c.popSlot(Disk)
-		c.moves = append(c.moves, c.moveOf(k.hand, Disk, slot))
+		c.copies.moves = append(c.copies.moves, c.moveOf(k.hand, Disk, slot))
 		c.keepCopy(k.hand, slot)
 		listed++
 	}
@@ -106,8 +63,8 @@ func (c *Cache) Backup(most int) (listed int) {
 
 // roomForCopy evicts a block of the disk, if copies have less than their quarter.
 func (c *Cache) roomForCopy() bool {
-	loser, worth := c.least(&c.cells[Disk][0])
-	if loser == 0 || c.copies.n >= c.total[Disk]/4 {
+	loser, worth := c.least(&c.cached.cells[Disk][0])
+	if loser == 0 || c.copies.n >= c.slots.total[Disk]/4 {
 		return false
 	}
 	c.evictFrom(loser, Disk, worth)
@@ -124,7 +81,7 @@ type DiskBlock struct {
 // path from the root is not complete are left out, and so are those whose slot
 // does not exist or was named before. It returns how many it took.
 func (c *Cache) Adopt(found []DiskBlock) (taken int) {
-	if c.total[Disk] == 0 || len(c.free[Disk]) < c.total[Disk] {
+	if c.slots.total[Disk] == 0 || len(c.slots.free[Disk]) < c.slots.total[Disk] {
 		return 0
 	}
 	byHash := make(map[parley.BlockHash]int, len(found))
@@ -132,7 +89,7 @@ func (c *Cache) Adopt(found []DiskBlock) (taken int) {
 		byHash[found[i].Hash] = i
 	}
 	delete(byHash, parley.BlockHash{}) // the name of no block
-	held, seen := make([]bool, c.total[Disk]), make([]bool, len(found))
+	held, seen := make([]bool, c.slots.total[Disk]), make([]bool, len(found))
 	var path []int
 	for i := range found {
 		path = path[:0]
@@ -142,10 +99,10 @@ func (c *Cache) Adopt(found []DiskBlock) (taken int) {
 		slices.Reverse(path)
 		taken += c.adoptPath(found, path, held)
 	}
-	c.free[Disk] = c.free[Disk][:0]
-	for slot := int32(c.total[Disk]) - 1; slot >= 0; slot-- {
+	c.slots.free[Disk] = c.slots.free[Disk][:0]
+	for slot := int32(c.slots.total[Disk]) - 1; slot >= 0; slot-- {
 		if !held[slot] {
-			c.free[Disk] = append(c.free[Disk], slot)
+			c.slots.free[Disk] = append(c.slots.free[Disk], slot)
 		}
 	}
 	return taken
@@ -160,23 +117,23 @@ func (c *Cache) adoptPath(found []DiskBlock, path []int, held []bool) (taken int
 			continue // under another slot
 		}
 		parent, ok := c.parentOf(f)
-		if !ok || f.Slot < 0 || int(f.Slot) >= len(held) || held[f.Slot] || c.byHash.find(key(&f.Hash)) != 0 {
+		if !ok || f.Slot < 0 || int(f.Slot) >= len(held) || held[f.Slot] || c.tree.byHash.find(key(&f.Hash)) != 0 {
 			break
 		}
 		if taken == 0 {
 			root = parent
 		}
 		held[f.Slot] = true
-		end := len(c.freeNodes) - 1
-		last = c.freeNodes[end]
-		c.freeNodes = c.freeNodes[:end]
-		c.nodes[last] = node{hash: f.Hash, parent: parent, slot: f.Slot, tier: Disk}
+		end := len(c.tree.freeNodes) - 1
+		last = c.tree.freeNodes[end]
+		c.tree.freeNodes = c.tree.freeNodes[:end]
+		c.tree.nodes[last] = node{hash: f.Hash, parent: parent, slot: f.Slot, tier: Disk}
 		c.publish(last, nil)
 		taken++
 	}
 	if taken > 0 {
 		c.newSpan(last, taken, kindOf(0, false, begins, 0), &Table{}, 0)
-		c.settle(c.nodes[root].span)
+		c.settle(c.tree.nodes[root].span)
 	}
 	return taken
 }
@@ -198,7 +155,7 @@ func (c *Cache) Forget(hash parley.BlockHash) bool {
 		return true
 	}
 	doomed := c.subtree(id)
-	if slices.ContainsFunc(doomed, func(id int32) bool { return c.nodes[id].refs > 0 }) {
+	if slices.ContainsFunc(doomed, func(id int32) bool { return c.tree.nodes[id].refs > 0 }) {
 		return false
 	}
 	for _, id := range doomed {
@@ -210,15 +167,15 @@ func (c *Cache) Forget(hash parley.BlockHash) bool {
 // drop forgets a cached block that has no children and is the deepest of its
 // span in its tier.
 func (c *Cache) drop(id int32) {
-	n := &c.nodes[id]
+	n := &c.tree.nodes[id]
 	span, parent := n.span, n.parent
-	c.learn.lose(c.spans[span].kind, c.spans[span].bucket)
+	c.learn.lose(c.cached.spans[span].kind, c.cached.spans[span].bucket)
 	c.leaveSpan(id)
 	c.unpublish(id)
 	c.freeNode(id)
 	c.settle(span)
 	c.dropIfEmpty(span)
-	if above := c.nodes[parent].span; above != 0 && above != span {
+	if above := c.tree.nodes[parent].span; above != 0 && above != span {
 		c.settle(above)
 	}
 }
@@ -227,10 +184,10 @@ func (c *Cache) drop(id int32) {
 func (c *Cache) subtree(root int32) []int32 {
 	depth := map[int32]int{root: 1}
 	var path, all []int32
-	for id := range c.nodes {
+	for id := range c.tree.nodes {
 		path = path[:0]
 		at := int32(id)
-		for ; at != 0 && c.nodes[at].sealed && depth[at] == 0; at = c.nodes[at].parent {
+		for ; at != 0 && c.tree.nodes[at].sealed && depth[at] == 0; at = c.tree.nodes[at].parent {
 			path = append(path, at)
 		}
 		if depth[at] == 0 {

@@ -8,11 +8,11 @@ import (
 // Check reports every way in which the account disagrees with itself or with
 // the tables. It looks at everything and is meant for tests and rare audits.
 func (c *Cache) Check() error {
-	k := checker{c: c, refs: make([]int32, len(c.nodes)), kids: make([][tiers]int32, len(c.nodes)),
-		spans: make([]span, len(c.spans))}
+	k := checker{c: c, refs: make([]int32, len(c.tree.nodes)), kids: make([][tiers]int32, len(c.tree.nodes)),
+		spans: make([]span, len(c.cached.spans))}
 	k.tables()
 	k.free()
-	for id := 1; id < len(c.nodes); id++ {
+	for id := 1; id < len(c.tree.nodes); id++ {
 		k.node(int32(id))
 	}
 	k.spansAgree()
@@ -42,7 +42,7 @@ func (k *checker) tables() {
 		k.bad(t.place != i+1, "table %d believes it is table %d", i, t.place-1)
 		k.bad(len(t.nodes) != len(t.Blocks), "table %d has %d nodes and %d blocks", i, len(t.nodes), len(t.Blocks))
 		for j, id := range t.nodes {
-			n := &k.c.nodes[id]
+			n := &k.c.tree.nodes[id]
 			k.refs[id]++
 			k.bad(t.Blocks[j] != n.slot || n.tier != Device,
 				"table %d has block %d at %d, but node %d is in slot %d of tier %s", i, t.Blocks[j], j, id, n.slot,
@@ -55,37 +55,37 @@ func (k *checker) tables() {
 }
 
 func (k *checker) free() {
-	k.unused = make([]bool, len(k.c.nodes))
-	for _, id := range k.c.freeNodes {
+	k.unused = make([]bool, len(k.c.tree.nodes))
+	for _, id := range k.c.tree.freeNodes {
 		k.bad(k.unused[id], "node %d is free twice", id)
 		k.unused[id] = true
 	}
 	for t := range tiers {
-		seen := make([]bool, k.c.total[t])
-		for _, slot := range k.c.free[t] {
+		seen := make([]bool, k.c.slots.total[t])
+		for _, slot := range k.c.slots.free[t] {
 			k.bad(seen[slot], "slot %d of tier %s is free twice", slot, t)
 			seen[slot] = true
 		}
-		for id := range k.c.nodes {
-			if n := &k.c.nodes[id]; id > 0 && !k.unused[id] && n.tier == t {
+		for id := range k.c.tree.nodes {
+			if n := &k.c.tree.nodes[id]; id > 0 && !k.unused[id] && n.tier == t {
 				k.bad(seen[n.slot], "slot %d of tier %s is free, or has a second node besides %d", n.slot, t, id)
 				seen[n.slot] = true
 			}
 		}
 		for slot, id := range k.c.copies.owner {
 			if id != 0 && t == Disk {
-				k.bad(seen[slot] || k.c.nodes[id].copy != int32(slot)+1,
+				k.bad(seen[slot] || k.c.tree.nodes[id].copy != int32(slot)+1,
 					"slot %d on disk is not only the copy of node %d", slot, id)
 				seen[slot] = true
 				k.use[t].Copies++
 			}
 		}
-		k.use[t].Free = len(k.c.free[t])
+		k.use[t].Free = len(k.c.slots.free[t])
 	}
 }
 
 func (k *checker) node(id int32) {
-	n := &k.c.nodes[id]
+	n := &k.c.tree.nodes[id]
 	k.bad(n.refs != k.refs[id], "node %d has %d references, but stands in %d tables", id, n.refs, k.refs[id])
 	if k.unused[id] {
 		k.bad(n.sealed || n.refs != 0, "node %d is free and has %d references, sealed=%t", id, n.refs, n.sealed)
@@ -101,7 +101,7 @@ func (k *checker) node(id int32) {
 	}
 	if n.sealed {
 		k.kids[n.parent][n.tier]++
-		parent := &k.c.nodes[n.parent]
+		parent := &k.c.tree.nodes[n.parent]
 		k.bad(n.parent != 0 && (!parent.sealed || parent.tier > n.tier),
 			"node %d in tier %s hangs from %d in tier %s, sealed=%t", id, n.tier, n.parent, parent.tier, parent.sealed)
 		k.bad(k.c.lookup(&n.hash) != id, "node %d is not found under its hash", id)
@@ -117,8 +117,8 @@ func (k *checker) spansAgree() {
 		}
 	}
 	retained := 0
-	for id := 1; id < len(c.spans); id++ {
-		s, want := &c.spans[id], &k.spans[id]
+	for id := 1; id < len(c.cached.spans); id++ {
+		s, want := &c.cached.spans[id], &k.spans[id]
 		k.bad(s.count != want.count || s.ghosts != want.ghosts,
 			"span %d counts %v blocks and %d ghosts, but has %v and %d", id, s.count, s.ghosts, want.count, want.ghosts)
 		if s.heapAt != 0 {
@@ -130,34 +130,36 @@ func (k *checker) spansAgree() {
 				ready, s.inCell[t])
 		}
 	}
-	k.bad(retained != c.retainedBlocks, "%d blocks are retained, but %d are counted", retained, c.retainedBlocks)
+	k.bad(retained != c.cached.retainedBlocks, "%d blocks are retained, but %d are counted", retained,
+		c.cached.retainedBlocks)
 }
 
 func (k *checker) totals() {
 	c := k.c
 	sealed := int32(0)
-	for id := range c.nodes {
-		k.bad(c.nodes[id].kids != k.kids[id], "node %d counts %v children, but has %v", id, c.nodes[id].kids,
+	for id := range c.tree.nodes {
+		k.bad(c.tree.nodes[id].kids != k.kids[id], "node %d counts %v children, but has %v", id, c.tree.nodes[id].kids,
 			k.kids[id])
 		for _, n := range k.kids[id] {
 			sealed += n
 		}
 	}
-	k.bad(int(sealed) != c.byHash.n, "%d blocks are sealed, but %d can be found", sealed, c.byHash.n)
+	k.bad(int(sealed) != c.tree.byHash.n, "%d blocks are sealed, but %d can be found", sealed, c.tree.byHash.n)
 	for t := range tiers {
 		u := k.use[t]
-		k.bad(u.Cached != c.cached[t], "tier %s has %d cached blocks, but counts %d", t, u.Cached, c.cached[t])
-		k.bad(u.Free+u.Cached+u.InUse+u.Copies != c.total[t],
+		k.bad(u.Cached != c.slots.cached[t], "tier %s has %d cached blocks, but counts %d", t, u.Cached,
+			c.slots.cached[t])
+		k.bad(u.Free+u.Cached+u.InUse+u.Copies != c.slots.total[t],
 			"tier %s: %d free + %d cached + %d in use + %d copies are not %d", t, u.Free, u.Cached, u.InUse, u.Copies,
-			c.total[t])
+			c.slots.total[t])
 		k.bad(t == Disk && u.Copies != c.copies.n, "%d copies are on disk, but %d are counted", u.Copies, c.copies.n)
 	}
-	for _, l := range []*ledger{&c.tenants, &c.classes} {
+	for _, l := range []*ledger{&c.accounts.tenants, &c.accounts.classes} {
 		cached := 0
 		for i := range l.accounts {
 			cached += l.accounts[i].cached
 		}
-		k.bad(cached != c.cached[Device], "accounts hold %d cached blocks of %d", cached, c.cached[Device])
+		k.bad(cached != c.slots.cached[Device], "accounts hold %d cached blocks of %d", cached, c.slots.cached[Device])
 	}
 }
 
@@ -177,13 +179,13 @@ func (c *Cache) Repair() error {
 // rebuild frees every block that is in no table, and counts the others anew.
 // Those that tables hold as sealed stay sealed.
 func (c *Cache) rebuild() {
-	used := make([]bool, len(c.nodes))
-	held := make([]bool, c.total[Device])
+	used := make([]bool, len(c.tree.nodes))
+	held := make([]bool, c.slots.total[Device])
 	c.reset()
-	c.nodes[0] = node{}
+	c.tree.nodes[0] = node{}
 	for _, t := range c.tables {
 		for i, id := range t.nodes {
-			n := &c.nodes[id]
+			n := &c.tree.nodes[id]
 			if !used[id] {
 				*n = node{
 					hash:    n.hash,
@@ -199,35 +201,35 @@ func (c *Cache) rebuild() {
 	}
 	for _, t := range c.tables {
 		for i, id := range t.nodes[:t.sealed] {
-			if n := &c.nodes[id]; !n.sealed {
+			if n := &c.tree.nodes[id]; !n.sealed {
 				if i > 0 {
 					n.parent = t.nodes[i-1]
 				}
 				c.publish(id, nil)
 			}
 		}
-		c.tenants.accounts[t.tenant].tables++
-		c.classes.accounts[t.class].tables++
+		c.accounts.tenants.accounts[t.tenant].tables++
+		c.accounts.classes.accounts[t.class].tables++
 	}
-	c.tenants.closeIdle()
-	c.classes.closeIdle()
+	c.accounts.tenants.closeIdle()
+	c.accounts.classes.closeIdle()
 	c.freeRest(used, held)
 }
 
 // freeRest frees the nodes and slots that are neither used nor held.
 func (c *Cache) freeRest(used, held []bool) {
-	c.freeNodes = c.freeNodes[:0]
-	for id := len(c.nodes) - 1; id > 0; id-- {
+	c.tree.freeNodes = c.tree.freeNodes[:0]
+	for id := len(c.tree.nodes) - 1; id > 0; id-- {
 		if !used[id] {
-			c.nodes[id] = node{}
-			c.freeNodes = append(c.freeNodes, int32(id))
+			c.tree.nodes[id] = node{}
+			c.tree.freeNodes = append(c.tree.freeNodes, int32(id))
 		}
 	}
 	for t := range tiers {
-		c.free[t] = c.free[t][:0]
-		for slot := c.total[t] - 1; slot >= 0; slot-- {
+		c.slots.free[t] = c.slots.free[t][:0]
+		for slot := c.slots.total[t] - 1; slot >= 0; slot-- {
 			if t != Device || !held[slot] {
-				c.free[t] = append(c.free[t], int32(slot))
+				c.slots.free[t] = append(c.slots.free[t], int32(slot))
 			}
 		}
 	}

@@ -1,10 +1,6 @@
 package kv
 
-import (
-	"iter"
-
-	"parley"
-)
+import "parley"
 
 // An EventKind says what happened to a block.
 type EventKind uint8
@@ -65,33 +61,10 @@ func (l *eventLog) add(e Event) {
 	l.ring[at] = e
 }
 
-// stored notes that a node stands in its tier. tokens are nil if it is known
-// from before.
-func (l *eventLog) stored(c *Cache, id int32, tokens []parley.Token) {
-	if len(l.ring) == 0 {
-		return
-	}
-	if tokens != nil {
-		copy(l.of(id), tokens)
-	}
-	l.add(c.storedEvent(id))
-}
-
 // blank notes that the tokens of a node are not known.
 func (l *eventLog) blank(id int32) {
 	if len(l.ring) > 0 {
 		clear(l.of(id))
-	}
-}
-
-func (c *Cache) storedEvent(id int32) Event {
-	n := &c.nodes[id]
-	return Event{
-		Kind:   Stored,
-		Hash:   n.hash,
-		Parent: c.nodes[n.parent].hash,
-		Tier:   n.tier,
-		Tokens: c.log.of(id),
 	}
 }
 
@@ -104,55 +77,5 @@ func (l *eventLog) removed(hash parley.BlockHash, t Tier) {
 func (l *eventLog) cleared() {
 	if len(l.ring) > 0 {
 		l.add(Event{Kind: Cleared})
-	}
-}
-
-// Seq returns the number of the latest event.
-func (c *Cache) Seq() uint64 { return c.log.next }
-
-// EventsSince returns the events after seq, oldest first, or false if some of
-// them are no longer kept, in which case a [Cache.Snapshot] is needed. The
-// cache must not be changed during the iteration.
-func (c *Cache) EventsSince(seq uint64) (iter.Seq[Event], bool) {
-	l := &c.log
-	kept := min(l.next, uint64(len(l.ring)))
-	if seq > l.next || seq < l.next-kept {
-		return nil, false
-	}
-	return func(yield func(Event) bool) {
-		for at := seq; at < l.next; at++ {
-			if !yield(l.ring[at%uint64(len(l.ring))]) {
-				return
-			}
-		}
-	}, true
-}
-
-// Snapshot returns every block that can be found, parents before children, as
-// stored events of the present Seq. Events after that number continue it. It
-// is empty when no events are kept. The cache must not be changed during the
-// iteration.
-func (c *Cache) Snapshot() (seq uint64, blocks iter.Seq[Event]) {
-	return c.log.next, func(yield func(Event) bool) {
-		if len(c.log.ring) == 0 {
-			return
-		}
-		given := make([]bool, len(c.nodes))
-		given[0] = true
-		var path []int32
-		for id := range c.nodes {
-			for at := int32(id); c.nodes[at].sealed && !given[at]; at = c.nodes[at].parent {
-				path = append(path, at)
-				given[at] = true
-			}
-			for len(path) > 0 {
-				e := c.storedEvent(path[len(path)-1])
-				e.Seq = c.log.next
-				if !yield(e) {
-					return
-				}
-				path = path[:len(path)-1]
-			}
-		}
 	}
 }

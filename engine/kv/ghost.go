@@ -2,29 +2,10 @@ package kv
 
 import "parley"
 
-// ghosts remember blocks that were evicted lately: which span they were in, so
-// that their reuse is learned from as if they had stayed, and how often they
-// were hit. The oldest is forgotten when there is no room.
-type ghosts struct {
-	ring  []ghost
-	next  int
-	byKey index // 1 + place in ring
-}
-
-type ghost struct {
-	key  uint64
-	span int32 // 0: empty
-	hits uint8
-}
-
-func newGhosts(most int, seed uint64) ghosts {
-	return ghosts{ring: make([]ghost, most), byKey: newIndex(most, seed)}
-}
-
 // remember keeps an evicted node of a span as a ghost.
 func (c *Cache) remember(id int32, n *node) {
 	g := &c.ghosts
-	s := &c.spans[id]
+	s := &c.cached.spans[id]
 	if len(g.ring) == 0 {
 		c.learn.lose(s.kind, s.bucket)
 		return
@@ -44,7 +25,7 @@ func (c *Cache) forget(place int) {
 		return
 	}
 	id := c.exorcise(place)
-	s := &c.spans[id]
+	s := &c.cached.spans[id]
 	c.learn.lose(s.kind, s.bucket)
 	c.dropIfEmpty(id)
 }
@@ -58,7 +39,7 @@ func (c *Cache) recall(h *parley.BlockHash) (hits uint8, ok bool) {
 	}
 	hits = c.ghosts.ring[place].hits
 	id := c.exorcise(place)
-	s := &c.spans[id]
+	s := &c.cached.spans[id]
 	c.learn.reuse(s.kind, s.bucket)
 	c.dropIfEmpty(id)
 	return hits, true
@@ -70,6 +51,6 @@ func (c *Cache) exorcise(place int) int32 {
 	id := g.span
 	c.ghosts.byKey.remove(g.key)
 	*g = ghost{}
-	c.spans[id].ghosts--
+	c.cached.spans[id].ghosts--
 	return id
 }

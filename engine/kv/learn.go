@@ -17,9 +17,6 @@ const (
 	sharedByAll = 8  // hits from which a block is a common prefix, not a conversation
 )
 
-// An origin says how a request relates to what was known when it came.
-type origin uint8
-
 const (
 	begins   origin = iota // new after a common beginning, or altogether
 	branches               // leaves a private context early and adds much of its own
@@ -196,3 +193,6 @@ func (l *learner) worthAt(kind, bucket uint8, age float64) float64 {
 func (l *learner) risesAt(kind, bucket uint8) bool {
 	return l.worth[kind][bucket+1] > l.worth[kind][bucket]
 }
+
+// An origin says how a request relates to what was known when it came.
+type origin uint8

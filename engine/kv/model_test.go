@@ -283,17 +283,18 @@ func (w *world) finish() {
 // TestRepair damages the account in every way a count can be wrong; Repair
 // must say so, and afterwards the law holds and the sequences have their blocks.
 func TestRepair(t *testing.T) {
+	release := func(c *Cache, slot int32) { c.slots.free[Device] = append(c.slots.free[Device], slot) }
 	damages := map[string]func(c *Cache){
-		"a reference too many": func(c *Cache) { c.nodes[c.tables[0].nodes[0]].refs++ },
-		"a reference too few":  func(c *Cache) { c.nodes[c.tables[0].nodes[0]].refs-- },
+		"a reference too many": func(c *Cache) { c.tree.nodes[c.tables[0].nodes[0]].refs++ },
+		"a reference too few":  func(c *Cache) { c.tree.nodes[c.tables[0].nodes[0]].refs-- },
 		"a lost slot":          func(c *Cache) { c.popSlot(Device) },
-		"a slot free twice":    func(c *Cache) { c.free[Device] = append(c.free[Device], c.free[Device][0]) },
-		"a slot in use freed":  func(c *Cache) { c.free[Device] = append(c.free[Device], c.tables[0].Blocks[0]) },
-		"a lost node":          func(c *Cache) { c.freeNodes = c.freeNodes[1:] },
-		"a wrong child count":  func(c *Cache) { c.nodes[c.tables[0].nodes[0]].kids[Device]++ },
-		"a wrong cached count": func(c *Cache) { c.cached[Device]-- },
-		"a lost name":          func(c *Cache) { c.byHash.remove(key(&c.nodes[c.tables[0].nodes[0]].hash)) },
-		"a wrong parent":       func(c *Cache) { c.nodes[c.tables[0].nodes[1]].parent = 0 },
+		"a slot free twice":    func(c *Cache) { release(c, c.slots.free[Device][0]) },
+		"a slot in use freed":  func(c *Cache) { release(c, c.tables[0].Blocks[0]) },
+		"a lost node":          func(c *Cache) { c.tree.freeNodes = c.tree.freeNodes[1:] },
+		"a wrong child count":  func(c *Cache) { c.tree.nodes[c.tables[0].nodes[0]].kids[Device]++ },
+		"a wrong cached count": func(c *Cache) { c.slots.cached[Device]-- },
+		"a lost name":          func(c *Cache) { c.tree.byHash.remove(key(&c.tree.nodes[c.tables[0].nodes[0]].hash)) },
+		"a wrong parent":       func(c *Cache) { c.tree.nodes[c.tables[0].nodes[1]].parent = 0 },
 	}
 	for name, damage := range damages {
 		s := newScript(&scripttest.Script{T: t})
@@ -325,9 +326,9 @@ func TestRepair(t *testing.T) {
 
 // damage loses the content of some block: its users start anew.
 func (w *world) damage() {
-	id := int32(1 + w.rng.IntN(len(w.c.nodes)-1))
-	hash := w.c.nodes[id].hash
-	if !w.c.nodes[id].sealed {
+	id := int32(1 + w.rng.IntN(len(w.c.tree.nodes)-1))
+	hash := w.c.tree.nodes[id].hash
+	if !w.c.tree.nodes[id].sealed {
 		return
 	}
 	w.seqs = slices.DeleteFunc(w.seqs, func(q *modelSeq) bool {
@@ -368,8 +369,8 @@ func TestAdopt(t *testing.T) {
 		if err := heir.Check(); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
-		for id := range c.nodes {
-			if n := &c.nodes[id]; n.sealed && (n.tier == Disk || n.copy != 0) && completeOnDisk(c, int32(id)) &&
+		for id := range c.tree.nodes {
+			if n := &c.tree.nodes[id]; n.sealed && (n.tier == Disk || n.copy != 0) && completeOnDisk(c, int32(id)) &&
 				heir.lookup(&n.hash) == 0 {
 				t.Errorf("seed %d: block %x is on disk with all before it, but not found", seed, n.hash[:6])
 			}
@@ -388,8 +389,8 @@ func TestAdopt(t *testing.T) {
 }
 
 func completeOnDisk(c *Cache, id int32) bool {
-	for ; id != 0; id = c.nodes[id].parent {
-		if n := &c.nodes[id]; n.tier != Disk && n.copy == 0 {
+	for ; id != 0; id = c.tree.nodes[id].parent {
+		if n := &c.tree.nodes[id]; n.tier != Disk && n.copy == 0 {
 			return false
 		}
 	}

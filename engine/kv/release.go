@@ -18,7 +18,7 @@ func (c *Cache) Suspend(t *Table, retain time.Duration, now time.Time) {
 	c.stats.ReleasedSlots += uint64(len(t.nodes) * c.cfg.BlockTokens)
 	c.stats.ReleasedTokens += uint64(t.tokens)
 	at := len(t.nodes) - 1
-	for ; at >= 0 && !c.nodes[t.nodes[at]].sealed; at-- {
+	for ; at >= 0 && !c.tree.nodes[t.nodes[at]].sealed; at-- {
 		c.unuse(t.nodes[at])
 	}
 	c.cachePath(t, at)
@@ -30,18 +30,18 @@ func (c *Cache) Suspend(t *Table, retain time.Duration, now time.Time) {
 // the root. Those without another form new spans, the deep ones first, each of
 // one kind and one retention.
 func (c *Cache) cachePath(t *Table, at int) {
-	keep := c.now + int64(t.retain)
+	keep := c.clock.now + int64(t.retain)
 	deep, blocks := int32(0), 0
 	var kind uint8
 	var until int64
 	for ; at >= 0; at-- {
 		id := t.nodes[at]
-		n := &c.nodes[id]
+		n := &c.tree.nodes[id]
 		n.refs--
 		if n.refs > 0 {
 			continue
 		}
-		if n.keep = max(n.keep, keep); n.keep <= c.now {
+		if n.keep = max(n.keep, keep); n.keep <= c.clock.now {
 			n.keep = 0
 		}
 		k := kindOf(n.hits, (at+1)*c.cfg.BlockTokens > t.prompt, t.from, t.size)
@@ -62,7 +62,7 @@ func (c *Cache) cachePath(t *Table, at int) {
 // letGo gives up a reference to one sealed block that stands at the end of a
 // path whose other blocks stay in use.
 func (c *Cache) letGo(t *Table, id int32, kind uint8) {
-	n := &c.nodes[id]
+	n := &c.tree.nodes[id]
 	if n.refs--; n.refs == 0 {
 		c.newSpan(id, 1, kind, t, n.keep)
 	}
@@ -75,10 +75,10 @@ func (c *Cache) delist(t *Table) {
 	c.tables[last] = nil
 	c.tables = c.tables[:last]
 	t.place = 0
-	c.tenants.accounts[t.tenant].tables--
-	c.classes.accounts[t.class].tables--
-	c.tenants.closeIfIdle(t.tenant)
-	c.classes.closeIfIdle(t.class)
+	c.accounts.tenants.accounts[t.tenant].tables--
+	c.accounts.classes.accounts[t.class].tables--
+	c.accounts.tenants.closeIfIdle(t.tenant)
+	c.accounts.classes.closeIfIdle(t.class)
 }
 
 // Clear forgets every cached block, as when the weights changed. Sequences that

@@ -1,29 +1,5 @@
 package kv
 
-// Stats count what happened since the start. Ratios are the reader's: hits over
-// asked tokens, waste over released slots.
-type Stats struct {
-	// Admitted counts admissions; AskedTokens their prompts, HitTokens what of
-	// them need not be computed, and HitBlocks the blocks found, by tier.
-	Admitted, AskedTokens, HitTokens uint64
-	HitBlocks                        [tiers]uint64
-	// Resumed counts those that were admitted again, which the numbers above do
-	// not, and ResumedTokens what they needed not compute again.
-	Resumed, ResumedTokens uint64
-	// Misses counts admissions by the reason of their first missing block,
-	// indexed by Miss.
-	Misses [misses]uint64
-	// Evicted counts the blocks that left each tier for want of room.
-	Evicted [tiers]uint64
-	// Deduplicated counts blocks that were computed twice and kept once.
-	Deduplicated uint64
-	// RetainRefused counts blocks whose retention found no room.
-	RetainRefused uint64
-	// ReleasedSlots counts token slots in the blocks of released tables, and
-	// ReleasedTokens how many of them were used: the difference is waste.
-	ReleasedSlots, ReleasedTokens uint64
-}
-
 func (s *Stats) admitted(a *Admission, claim *Claim) {
 	if claim.Again {
 		s.Resumed++
@@ -56,13 +32,13 @@ func (c *Cache) Use(t Tier) Use {
 	if t >= tiers {
 		return Use{}
 	}
-	u := Use{Total: c.total[t], Free: len(c.free[t]), Cached: c.cached[t]}
+	u := Use{Total: c.slots.total[t], Free: len(c.slots.free[t]), Cached: c.slots.cached[t]}
 	if t == Disk {
 		u.Copies = c.copies.n
 	}
 	u.InUse = u.Total - u.Free - u.Cached - u.Copies
 	if t == Device {
-		u.Retained = c.retainedBlocks
+		u.Retained = c.cached.retainedBlocks
 	}
 	return u
 }

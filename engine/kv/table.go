@@ -7,99 +7,6 @@ import (
 	"parley"
 )
 
-// A Table lists the blocks of one sequence. The zero value is ready for
-// [Cache.Admit] or [Cache.Fork]; after [Cache.Release] it can be used again.
-type Table struct {
-	// Blocks are the device blocks of the sequence in order of position. Only
-	// the cache changes them, and it may do so in every operation.
-	Blocks []int32
-
-	nodes   []int32
-	sealed  int  // leading blocks that have their name
-	private bool // never sealed: its content is older than the last Clear
-	tokens  int  // what it was grown for
-	prompt  int  // tokens
-	place   int  // 1 + place in Cache.tables
-
-	tenant, class int32
-	retain        time.Duration
-	from          origin
-	size          int
-	revived       []uint8 // hits of the ghosts that follow the cached prefix
-	revivedAt     int
-}
-
-// Sealed returns how many leading blocks have their name. The next block to
-// seal, once its tokens are computed, is the one with this index.
-func (t *Table) Sealed() int { return t.sealed }
-
-// A Claim is what a sequence asks for at admission.
-type Claim struct {
-	// Prompt is the whole prompt, at least one token. It is not kept. A
-	// simulator that knows no tokens sets PromptTokens instead, their number;
-	// it is not told of [MissOtherSalt].
-	Prompt       []parley.Token
-	PromptTokens int
-	// Hashes are the names of the prompt's full blocks, in order. More than
-	// that are ignored; with fewer, less is shared.
-	Hashes []parley.BlockHash
-	// Tenant and Class say whose budgets the blocks count against once cached.
-	Tenant, Class string
-	// Retain is how long the blocks should survive the sequence at least, if
-	// retention has room. At most Config.RetainMax is used.
-	Retain time.Duration
-	// Again says that the sequence was admitted before: what it finds is its own
-	// and no success of the cache.
-	Again bool
-	// Above, if not zero, is a tier that is too slow to be worth a copy: blocks
-	// there and below are computed again.
-	Above Tier
-}
-
-func (q *Claim) tokens() int { return max(len(q.Prompt), q.PromptTokens) }
-
-// A Miss says why the first block that was not found was not there. It is for
-// operators: a tenant who could see OtherSalt would learn what others ask.
-type Miss uint8
-
-// The reasons.
-const (
-	// MissNone: every full block of the prompt was found.
-	MissNone Miss = iota
-	// MissShort: the prompt has no full block.
-	MissShort
-	// MissNew: nothing is known of this block.
-	MissNew
-	// MissDiverged: the block before it is known with another continuation.
-	MissDiverged
-	// MissEvicted: it was cached and had to go, or went where it is not worth fetching from.
-	MissEvicted
-	// MissOtherSalt: the same tokens are cached under another salt.
-	MissOtherSalt
-	misses
-
-	// Misses is how many reasons there are.
-	Misses = int(misses)
-)
-
-// String returns the reason in one word.
-func (m Miss) String() string {
-	return [...]string{"none", "short", "new", "diverged", "evicted", "other-salt", "?"}[min(m, misses)]
-}
-
-// An Admission says what a claim got.
-type Admission struct {
-	// HitTokens is how many leading tokens of the prompt need not be computed.
-	// It is less than the prompt, since the last token must be.
-	HitTokens int
-	// HitBlocks counts the blocks found, by the tier they were found in.
-	HitBlocks [tiers]int
-	// Miss says why the block with index MissBlock, the first that was not
-	// found, was not there.
-	Miss      Miss
-	MissBlock int
-}
-
 // Fits reports whether claim, grown to tokens, could be admitted now.
 func (c *Cache) Fits(claim *Claim, tokens int) bool {
 	_, ok := c.survey(claim, tokens)
@@ -117,7 +24,7 @@ type survey struct {
 // room for the rest.
 func (c *Cache) survey(claim *Claim, tokens int) (survey, bool) {
 	c.trace(claim)
-	v := survey{found: len(c.path)}
+	v := survey{found: len(c.tree.path)}
 	v.shared = v.found
 	if v.found > 0 && v.found*c.cfg.BlockTokens >= claim.tokens() {
 		v.shared--
@@ -135,13 +42,13 @@ func (c *Cache) survey(claim *Claim, tokens int) (survey, bool) {
 
 // trace sets c.path to the nodes of the longest known prefix of a claim.
 func (c *Cache) trace(claim *Claim) {
-	c.path = c.path[:0]
+	c.tree.path = c.tree.path[:0]
 	for i := range c.fullBlocks(claim) {
 		id := c.lookup(&claim.Hashes[i])
-		if id == 0 || claim.Above > 0 && c.nodes[id].tier >= claim.Above {
+		if id == 0 || claim.Above > 0 && c.tree.nodes[id].tier >= claim.Above {
 			return
 		}
-		c.path = append(c.path, id)
+		c.tree.path = append(c.tree.path, id)
 	}
 }
 
@@ -153,8 +60,8 @@ func (c *Cache) fullBlocks(claim *Claim) int {
 // hasRoom reports whether the blocks that c.path does not provide can be had.
 func (c *Cache) hasRoom(v survey, tokens int) bool {
 	have, need := c.Available(), max(c.BlocksFor(tokens), v.found)
-	for i, id := range c.path[:v.found] {
-		n := &c.nodes[id]
+	for i, id := range c.tree.path[:v.found] {
+		n := &c.tree.nodes[id]
 		if n.tier == Device && n.span != 0 {
 			have--
 		}
@@ -177,13 +84,13 @@ func (c *Cache) Admit(t *Table, claim *Claim, tokens int, now time.Time) (Admiss
 		return Admission{}, false
 	}
 	c.open(t, claim)
-	a := Admission{HitTokens: v.shared * c.cfg.BlockTokens, MissBlock: len(c.path)}
-	a.Miss = c.missing(claim, len(c.path))
+	a := Admission{HitTokens: v.shared * c.cfg.BlockTokens, MissBlock: len(c.tree.path)}
+	a.Miss = c.missing(claim, len(c.tree.path))
 	c.share(t, v, &a)
 	c.characterise(t, claim, v.found)
 	if v.copied {
 		a.HitTokens = claim.tokens() - 1
-		c.copyLast(t, c.path[v.shared])
+		c.copyLast(t, c.tree.path[v.shared])
 	}
 	c.learn.study()
 	c.stats.admitted(&a, claim)
@@ -195,7 +102,7 @@ func (c *Cache) Admit(t *Table, claim *Claim, tokens int, now time.Time) (Admiss
 func (c *Cache) open(t *Table, claim *Claim) {
 	*t = Table{Blocks: t.Blocks[:0], nodes: t.nodes[:0], revived: t.revived[:0], prompt: claim.tokens()}
 	t.retain = min(claim.Retain, c.cfg.RetainMax)
-	t.tenant, t.class = c.tenants.open(claim.Tenant), c.classes.open(claim.Class)
+	t.tenant, t.class = c.accounts.tenants.open(claim.Tenant), c.accounts.classes.open(claim.Class)
 	c.joinClass(t.tenant, t.class)
 	c.enlist(t)
 }
@@ -203,35 +110,35 @@ func (c *Cache) open(t *Table, claim *Claim) {
 func (c *Cache) enlist(t *Table) {
 	c.tables = append(c.tables, t)
 	t.place = len(c.tables)
-	c.tenants.accounts[t.tenant].tables++
-	c.classes.accounts[t.class].tables++
+	c.accounts.tenants.accounts[t.tenant].tables++
+	c.accounts.classes.accounts[t.class].tables++
 }
 
 // share takes the found blocks into use. All are referenced before any is
 // moved up, so that none is evicted to make room for another.
 func (c *Cache) share(t *Table, v survey, a *Admission) {
-	for i, id := range c.path[:v.found] {
-		a.HitBlocks[c.nodes[id].tier]++
+	for i, id := range c.tree.path[:v.found] {
+		a.HitBlocks[c.tree.nodes[id].tier]++
 		c.use(id, true)
-		c.nodes[id].hits = min(c.nodes[id].hits, 254) + 1
+		c.tree.nodes[id].hits = min(c.tree.nodes[id].hits, 254) + 1
 		if i < v.shared {
 			t.nodes = append(t.nodes, id)
 		}
 	}
 	for _, id := range t.nodes {
-		if c.nodes[id].tier != Device {
+		if c.tree.nodes[id].tier != Device {
 			if slot, ok := c.obtain(); ok {
 				c.move(id, Device, slot)
 			}
 		}
-		t.Blocks = append(t.Blocks, c.nodes[id].slot)
+		t.Blocks = append(t.Blocks, c.tree.nodes[id].slot)
 	}
 	t.sealed = v.shared
 }
 
 // use adds a reference to a node. A hit is learned from.
 func (c *Cache) use(id int32, hit bool) {
-	n := &c.nodes[id]
+	n := &c.tree.nodes[id]
 	if n.span != 0 {
 		c.takeNode(id, hit)
 	}
@@ -244,7 +151,7 @@ func (c *Cache) characterise(t *Table, claim *Claim, found int) {
 	full := c.fullBlocks(claim)
 	var last uint8
 	if found > 0 {
-		last = c.nodes[c.path[found-1]].hits
+		last = c.tree.nodes[c.tree.path[found-1]].hits
 	}
 	known := found
 	t.revivedAt = found
@@ -276,11 +183,11 @@ func (c *Cache) missing(claim *Claim, found int) Miss {
 	var parent *node
 	content := uint64(0)
 	if found > 0 {
-		parent = &c.nodes[c.path[found-1]]
+		parent = &c.tree.nodes[c.tree.path[found-1]]
 		content = parent.content
 	}
 	if (found == 0 || content != 0) && len(claim.Prompt) >= (found+1)*size {
-		if c.byContent.find(contentOf(content, claim.Prompt[found*size:(found+1)*size])) != 0 {
+		if c.tree.byContent.find(contentOf(content, claim.Prompt[found*size:(found+1)*size])) != 0 {
 			return MissOtherSalt
 		}
 	}
@@ -294,12 +201,12 @@ func (c *Cache) missing(claim *Claim, found int) Miss {
 // was found completely, and lets go of the original.
 func (c *Cache) copyLast(t *Table, source int32) {
 	if id, ok := c.newNode(); ok {
-		to := &c.nodes[id]
-		c.moves = append(c.moves, c.moveOf(source, Device, to.slot))
+		to := &c.tree.nodes[id]
+		c.copies.moves = append(c.copies.moves, c.moveOf(source, Device, to.slot))
 		t.nodes = append(t.nodes, id)
 		t.Blocks = append(t.Blocks, to.slot)
 	}
-	c.letGo(t, source, kindOf(c.nodes[source].hits, false, t.from, t.size))
+	c.letGo(t, source, kindOf(c.tree.nodes[source].hits, false, t.from, t.size))
 }
 
 // Grow gives t room for tokens in total, evicting cached blocks.
@@ -319,10 +226,10 @@ func (c *Cache) grow(t *Table, tokens int) bool {
 			return false
 		}
 		if i := len(t.nodes) - t.revivedAt; i >= 0 && i < len(t.revived) {
-			c.nodes[id].hits = t.revived[i]
+			c.tree.nodes[id].hits = t.revived[i]
 		}
 		t.nodes = append(t.nodes, id)
-		t.Blocks = append(t.Blocks, c.nodes[id].slot)
+		t.Blocks = append(t.Blocks, c.tree.nodes[id].slot)
 	}
 	t.tokens = max(t.tokens, tokens)
 	return true
@@ -331,7 +238,7 @@ func (c *Cache) grow(t *Table, tokens int) bool {
 // Shrink gives back the private blocks beyond tokens, as when draft tokens were
 // rejected. Sealed blocks stay.
 func (c *Cache) Shrink(t *Table, tokens int) {
-	for len(t.nodes) > max(c.BlocksFor(tokens), t.sealed) && !c.nodes[t.nodes[len(t.nodes)-1]].sealed {
+	for len(t.nodes) > max(c.BlocksFor(tokens), t.sealed) && !c.tree.nodes[t.nodes[len(t.nodes)-1]].sealed {
 		last := len(t.nodes) - 1
 		c.unuse(t.nodes[last])
 		t.nodes, t.Blocks = t.nodes[:last], t.Blocks[:last]
@@ -341,7 +248,7 @@ func (c *Cache) Shrink(t *Table, tokens int) {
 
 // unuse takes a reference from a private node and frees it with the last one.
 func (c *Cache) unuse(id int32) {
-	n := &c.nodes[id]
+	n := &c.tree.nodes[id]
 	if n.refs--; n.refs == 0 {
 		c.freeNode(id)
 	}
@@ -361,11 +268,11 @@ func (c *Cache) Seal(t *Table, hash parley.BlockHash, tokens []parley.Token) err
 		return nil
 	}
 	own := t.nodes[t.sealed]
-	switch other := c.byHash.find(key(&hash)); {
-	case c.nodes[own].sealed:
+	switch other := c.tree.byHash.find(key(&hash)); {
+	case c.tree.nodes[own].sealed:
 	case other == 0:
 		c.name(t, own, hash, tokens)
-	case c.nodes[other].hash != hash || !c.adopt(t, own, other):
+	case c.tree.nodes[other].hash != hash || !c.adopt(t, own, other):
 		// A name that differs in its second half only cannot be indexed beside
 		// the other one; and a block that cannot be moved up cannot be shared.
 		t.private = true
@@ -377,11 +284,11 @@ func (c *Cache) Seal(t *Table, hash parley.BlockHash, tokens []parley.Token) err
 
 // name makes a private block a sealed one.
 func (c *Cache) name(t *Table, id int32, hash parley.BlockHash, tokens []parley.Token) {
-	n := &c.nodes[id]
+	n := &c.tree.nodes[id]
 	var content uint64
 	if t.sealed > 0 {
 		n.parent = t.nodes[t.sealed-1]
-		content = c.nodes[n.parent].content
+		content = c.tree.nodes[n.parent].content
 	}
 	n.hash = hash
 	if tokens != nil && (t.sealed == 0 || content != 0) {
@@ -397,25 +304,25 @@ func (c *Cache) name(t *Table, id int32, hash parley.BlockHash, tokens []parley.
 // adopt replaces a table's own block by one with the same content. If that one
 // is in a lower tier, it takes the place of the own one on the device.
 func (c *Cache) adopt(t *Table, own, other int32) bool {
-	alone := c.nodes[own].refs == 1
-	if c.nodes[other].tier != Device && !alone && c.Available() == 0 {
+	alone := c.tree.nodes[own].refs == 1
+	if c.tree.nodes[other].tier != Device && !alone && c.Available() == 0 {
 		return false
 	}
 	c.stats.Deduplicated++
 	c.use(other, false)
 	switch {
-	case c.nodes[other].tier == Device:
+	case c.tree.nodes[other].tier == Device:
 		c.unuse(own)
 	case alone:
-		c.relocate(other, Device, c.nodes[own].slot)
-		c.nodes[own] = node{}
-		c.freeNodes = append(c.freeNodes, own)
+		c.relocate(other, Device, c.tree.nodes[own].slot)
+		c.tree.nodes[own] = node{}
+		c.tree.freeNodes = append(c.tree.freeNodes, own)
 	default:
 		slot, _ := c.obtain()
 		c.move(other, Device, slot)
 		c.unuse(own)
 	}
-	t.nodes[t.sealed], t.Blocks[t.sealed] = other, c.nodes[other].slot
+	t.nodes[t.sealed], t.Blocks[t.sealed] = other, c.tree.nodes[other].slot
 	return true
 }
 
@@ -435,14 +342,14 @@ func (c *Cache) Fork(parent, child *Table, tokens int, now time.Time) bool {
 		parent.Blocks[:full]...), revived
 	child.sealed, child.tokens = min(parent.sealed, full), tokens
 	for _, id := range child.nodes {
-		c.nodes[id].refs++
+		c.tree.nodes[id].refs++
 	}
 	c.enlist(child)
 	if partial {
 		id, _ := c.newNode()
-		child.nodes, child.Blocks = append(child.nodes, id), append(child.Blocks, c.nodes[id].slot)
-		c.moves = append(c.moves,
-			Move{From: Device, To: Device, FromSlot: parent.Blocks[full], ToSlot: c.nodes[id].slot})
+		child.nodes, child.Blocks = append(child.nodes, id), append(child.Blocks, c.tree.nodes[id].slot)
+		c.copies.moves = append(c.copies.moves,
+			Move{From: Device, To: Device, FromSlot: parent.Blocks[full], ToSlot: c.tree.nodes[id].slot})
 	}
 	return true
 }
