@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"slices"
@@ -188,6 +189,24 @@ func TestRack(t *testing.T) {
 	expect(t, o.Attainment > 0.98, "%.3f within objectives", o.Attainment)
 	expect(t, r.row(70*time.Second).Ready < 7 && r.row(170*time.Second).Ready == 9, "%.0f workers, then %.0f",
 		r.row(70*time.Second).Ready, r.row(170*time.Second).Ready)
+}
+
+// TestDay: a scaler that looks ahead meets the objectives for less than the peak costs
+// around the clock; one that only follows is late for every rise.
+func TestDay(t *testing.T) {
+	t.Parallel()
+	short := func(s *Scenario) { s.Duration = 40 * time.Minute }
+	r := example(t, "day", short)
+	late := example(t, "day", func(s *Scenario) {
+		short(s)
+		s.Pools[0].Scale.NoForecast, s.Pools[0].Scale.NoWarmPool = true, true
+	})
+	expect(t, r.Total.Attainment > 0.99, "%.4f within objectives", r.Total.Attainment)
+	expect(t, late.Total.Attainment < r.Total.Attainment-0.02, "without looking ahead %.4f, with it %.4f",
+		late.Total.Attainment, r.Total.Attainment)
+	most := slices.MaxFunc(r.Rows, func(a, b Row) int { return cmp.Compare(a.Ready, b.Ready) }).Ready
+	expect(t, r.Fleet.Count < 0.75*most, "%.1f replicas on average, %.1f at the peak", r.Fleet.Count, most)
+	expect(t, r.Total.Finished == r.Total.Arrived, "%d of %d are answered", r.Total.Finished, r.Total.Arrived)
 }
 
 // TestEveryExampleIsTested has the scenarios that come with Parley be read, at least.

@@ -29,6 +29,9 @@ func (s *simulation) run() (*Result, error) {
 			t.start(0)
 		}
 		s.clock.after(0, t.probe)
+		if t.Scale != nil {
+			s.clock.after(t.Scale.Every, t.rescale)
+		}
 	}
 	for _, e := range s.Events {
 		s.clock.after(e.At, func() { s.happen(e) })

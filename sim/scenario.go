@@ -9,6 +9,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"parley"
+	"parley/fleet/scale"
 	"parley/queue"
 	"parley/sim/cost"
 	"parley/sim/plan"
@@ -68,6 +69,8 @@ type PoolSpec struct {
 	Reserve map[string]float64 `yaml:"reserve"`
 	// ColdStart is how long a worker takes from its start until it is ready.
 	ColdStart time.Duration `yaml:"cold_start"`
+	// Scale lets the number of workers follow the load; Workers is that of the start.
+	Scale *ScaleSpec `yaml:"scale"`
 	// QueueDepth and QueueWait bound the queue; default as in production.
 	QueueDepth int           `yaml:"queue_depth"`
 	QueueWait  time.Duration `yaml:"queue_wait"`
@@ -80,6 +83,50 @@ type PoolSpec struct {
 	OneTier    bool `yaml:"one_tier"`
 	// TokenMax is what running answers may be slowed to; default as in production.
 	TokenMax time.Duration `yaml:"token_max"`
+}
+
+// A ScaleSpec lets the scaler of production decide how many workers a pool has. Its fields are
+// those of [scale.Config].
+type ScaleSpec struct {
+	Min    int           `yaml:"min"`
+	Max    int           `yaml:"max"`
+	Idle   time.Duration `yaml:"idle"`
+	Wait   time.Duration `yaml:"wait"`
+	KV     float64       `yaml:"kv"`
+	Spare  float64       `yaml:"spare"`
+	Steady time.Duration `yaml:"steady"`
+	Budget float64       `yaml:"budget"`
+	Rate   float64       `yaml:"rate"`
+	Day    time.Duration `yaml:"day"`
+	// Every is how often it decides; default 10 s.
+	Every time.Duration `yaml:"every"`
+	// NoForecast, NoWarmPool and Utilisation turn mechanisms off.
+	NoForecast  bool `yaml:"no_forecast"`
+	NoWarmPool  bool `yaml:"no_warm_pool"`
+	Utilisation bool `yaml:"utilisation"`
+}
+
+// config returns the scaler's settings for workers that start in coldStart.
+func (s *ScaleSpec) config(coldStart time.Duration, price float64) scale.Config {
+	return scale.Config{
+		Min:       s.Min,
+		Max:       s.Max,
+		Idle:      s.Idle,
+		Wait:      s.Wait,
+		KV:        s.KV,
+		Spare:     s.Spare,
+		ColdStart: coldStart,
+		Steady:    s.Steady,
+		Price:     price,
+		Budget:    s.Budget,
+		Rate:      s.Rate,
+		Day:       s.Day,
+		Baseline: scale.Baseline{
+			NoForecast:  s.NoForecast,
+			NoWarmPool:  s.NoWarmPool,
+			Utilisation: s.Utilisation,
+		},
+	}
 }
 
 // TrafficSpec is one kind of users.
@@ -196,6 +243,9 @@ func (s *Scenario) setDefaults() {
 		setDefault(&p.Seqs, 256)
 		setDefault(&p.StepTokens, 8192)
 		setDefault(&p.Target, 50*time.Millisecond)
+		if p.Scale != nil {
+			setDefault(&p.Scale.Every, 10*time.Second)
+		}
 	}
 	for i := range s.Traffic {
 		t := &s.Traffic[i]
@@ -291,6 +341,14 @@ func (p *PoolSpec) validate() error {
 	}
 	if p.Cost != nil {
 		problems = append(problems, p.Cost.Validate())
+	}
+	if p.Scale != nil {
+		config := p.Scale.config(p.ColdStart, p.Price)
+		problems = append(problems, config.Validate())
+		if p.Scale.Every < time.Second || p.Scale.Max > workersMax {
+			problems = append(problems, fmt.Errorf("scale: every is %v and max %d: want at least 1s, and at most %d",
+				p.Scale.Every, p.Scale.Max, workersMax))
+		}
 	}
 	_, err = p.machine()
 	return errors.Join(append(problems, err)...)

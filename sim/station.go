@@ -8,6 +8,7 @@ import (
 	"parley"
 	"parley/engine/kv"
 	"parley/engine/sched"
+	"parley/fleet/scale"
 	"parley/queue"
 	"parley/route"
 )
@@ -26,8 +27,16 @@ type station struct {
 	numbers   int
 	turn      int // of round robin
 	// parked are requests whose turn has come and for which no worker has room.
-	parked []*request
-	err    error
+	parked  []*request
+	scaling scaling
+	err     error
+}
+
+// A scaling is what a station counts for its scaler.
+type scaling struct {
+	scaler         *scale.Scaler // nil if the workers stay as many as they are
+	arrived, begun uint64
+	computed       time.Duration // when the scaler last looked
 }
 
 func newStation(p *PoolSpec, seed uint64, m *meter) (*station, error) {
@@ -66,7 +75,10 @@ func newStation(p *PoolSpec, seed uint64, m *meter) (*station, error) {
 			},
 		},
 	}
-	t.router, err = route.New(route.Config{Seed: seed})
+	if t.router, err = route.New(route.Config{Seed: seed}); err != nil || p.Scale == nil {
+		return t, err
+	}
+	t.scaling.scaler, err = scale.New(p.Scale.config(p.ColdStart, t.price))
 	return t, err
 }
 
@@ -173,6 +185,7 @@ func (t *station) fits(r *request) bool {
 
 // arrive lets a request come. Its text, tenant, class and client are known.
 func (t *station) arrive(r *request) {
+	t.scaling.arrived++
 	now := t.clock.time()
 	r.query = route.Request{
 		PromptTokens: r.prompt,
@@ -298,6 +311,7 @@ func (t *station) wrote(r *request) {
 	begins := r.times.first == 0
 	last := r.write(t.clock.now)
 	if begins {
+		t.scaling.begun++
 		t.meter.began(r.tally, &r.times, r.prompt, r.seq.Cached.HitTokens, r.seq.Waits)
 	}
 	if !t.NoQueue {

@@ -38,6 +38,8 @@ type kind struct {
 	sched    sched.Config
 	cost     *cost.Model
 	hostCopy time.Duration
+	// computed is the time that all workers have computed.
+	computed time.Duration
 	// wrote is called for each token, and left when a worker that drains has no
 	// request any more.
 	wrote func(r *request)
@@ -224,6 +226,7 @@ func (w *worker) endPass() {
 	plan := w.pass.plan
 	if len(plan.Parts) > 0 {
 		w.plans.Commit(plan, w.pass.took)
+		w.computed += w.pass.took
 		preempted := w.plans.Preempted()
 		w.meter.passed(w.pass.took, w.pass.limit, preempted-w.pass.preempted)
 		w.pass.preempted = preempted

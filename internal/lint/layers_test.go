@@ -30,7 +30,7 @@ var layers = [][]string{
 	{"gateway/ops", "gateway/conversations", "gateway/responses", "gateway/ollama", "gateway/native",
 		"gateway/apidoc", "gateway/signin"},
 	{"gateway/runs", "gateway/history", "gateway/shape"},
-	{"fleet/discover", "fleet/withdraw", "sim/plan", "sim/cost"},
+	{"fleet/discover", "fleet/withdraw", "fleet/scale", "sim/plan", "sim/cost"},
 	{"gateway/exchange", "gateway/job"},
 	{"gateway/bill", "gateway/screening"},
 	{"gateway/record", "gateway/models", "gateway/revoke"},

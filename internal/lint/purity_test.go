@@ -13,8 +13,8 @@ import (
 // and touch no clock, socket, goroutine or file, so that a simulator can run
 // them in virtual time.
 var pure = []string{"gateway/admin", "queue", "route", "route/kvindex", "engine/automaton", "engine/grammar",
-	"engine/sched", "engine/kv", "engine/sample", "engine/spec", "sim", "sim/cost", "sim/traffic", "sim/plan",
-	"internal/stat", "internal/fairshare"}
+	"engine/sched", "engine/kv", "engine/sample", "engine/spec", "fleet/scale", "sim", "sim/cost", "sim/traffic",
+	"sim/plan", "internal/stat", "internal/fairshare"}
 
 // impureImports may not be imported by a pure package at all.
 var impureImports = []string{"os", "net", "net/http", "io", "log", "log/slog", "sync", "sync/atomic", "context",

@@ -1,0 +1,26 @@
+// Package scale decides how many workers a pool should have. It takes what is seen of the
+// pool and now, and returns a number with a sentence that says why; others start and
+// drain workers.
+//
+// # What is looked at
+//
+// Requests that arrive, against what one worker was seen to serve; how long a request is
+// expected to wait in the queue, against the objective; and the share of blocks that
+// sequences use. Not how busy processors are: a GPU that decodes one sequence is as busy
+// as one that decodes a hundred, and one whose memory is full may look idle.
+//
+// # What is kept ready
+//
+// A worker takes its cold start to be of use. So the number is that for the most requests
+// expected until a worker that starts now is ready, and a warm pool is added: the workers
+// for the steepest rise seen so far, for as long as a cold start takes. What is expected
+// follows from the time of day: the mean rate of each part of the day on earlier days,
+// scaled by how today compares with it so far. Before a day has passed the present rate
+// is expected to stay.
+//
+// # What keeps it steady
+//
+// Workers are added at once. They leave when fewer were enough for a while, never so
+// many that those left could not hold the answers under way, and none below the minimum.
+// The maximum and the budget bound everything else.
+package scale

@@ -1,0 +1,68 @@
+package sim
+
+import (
+	"parley/fleet/scale"
+)
+
+// rescale asks the scaler how many workers there should be, and starts or drains some.
+func (t *station) rescale() {
+	plan := t.scaling.scaler.Plan(t.seen(), t.clock.time())
+	for range plan.Workers - len(t.active()) {
+		t.start(t.ColdStart)
+	}
+	active := t.active()
+	for i := len(active) - 1; i >= plan.Workers; i-- {
+		t.drain(active[i])
+	}
+	t.clock.after(t.Scale.Every, t.rescale)
+}
+
+// active lists the workers that take requests or will: those that are ready first.
+func (t *station) active() (out []*worker) {
+	for _, phase := range []phase{ready, starting} {
+		for _, w := range t.workers {
+			if w.phase == phase {
+				out = append(out, w)
+			}
+		}
+	}
+	return out
+}
+
+// drain lets a worker finish what it has, and leave.
+func (t *station) drain(w *worker) {
+	idle := w.pass.plan == nil && len(w.guests.present) == 0
+	if w.phase == starting || idle {
+		t.remove(w)
+		return
+	}
+	w.phase = draining
+	w.report()
+}
+
+// seen returns what the scaler is shown.
+func (t *station) seen() scale.State {
+	c := &t.scaling
+	state := scale.State{
+		Arrived: c.arrived,
+		Begun:   c.begun,
+		Queued:  t.queue.Len() + len(t.parked),
+		Wait:    t.queue.Load(t.clock.time()).Standing,
+	}
+	var blocks, used int
+	for _, w := range t.workers {
+		switch w.phase {
+		case starting:
+			state.Starting++
+		case ready:
+			state.Ready++
+			use := w.plans.Use()
+			blocks, used = blocks+use.Total, used+use.InUse
+			state.Streams += len(w.guests.present)
+		}
+	}
+	state.KV = ratio(float64(used), float64(blocks))
+	state.Busy = ratio((t.computed - c.computed).Seconds(), t.Scale.Every.Seconds()*float64(state.Ready))
+	c.computed = t.computed
+	return state
+}
