@@ -104,12 +104,17 @@ type Table struct {
 	prompt  int  // tokens
 	place   int  // 1 + place in Cache.tables
 
+	owner
+	from      origin
+	size      int
+	revived   []uint8 // hits of the ghosts that follow the cached prefix
+	revivedAt int
+}
+
+// An owner is whose blocks a table has, and for how long they should be kept.
+type owner struct {
 	tenant, class int32
 	retain        time.Duration
-	from          origin
-	size          int
-	revived       []uint8 // hits of the ghosts that follow the cached prefix
-	revivedAt     int
 }
 
 // Sealed returns how many leading blocks have their name. The next block to

@@ -104,7 +104,10 @@ func (a *ArchivedMessage) message() Message {
 		Content: a.Content,
 		Text:    PlainText(a.Content),
 		Status:  a.Status,
-		Model:   a.Model,
+		Created: a.Created,
+	}
+	m.Result = Result{
+		Model: a.Model,
 		Usage: parley.Usage{
 			PromptTokens: a.InputTokens,
 			CachedTokens: a.CachedTokens,
@@ -115,7 +118,6 @@ func (a *ArchivedMessage) message() Message {
 		},
 		CostMicros: a.CostMicros,
 		Finish:     a.Finish,
-		Created:    a.Created,
 		Completed:  a.Completed,
 	}
 	if a.ErrorCode != "" {

@@ -290,7 +290,7 @@ func conformAppend(t *testing.T, s *Store) {
 		{Kind: "function_call_output", Content: []byte(`{"call_id":"1","output":"12 degrees\u0000"}`)},
 	}, at(1)))(t)
 	want := Message{ID: "fc_1", Conversation: sc.id, Parent: added[0].ID, Seq: 2, Kind: "function_call",
-		Content: []byte(`{"name":"f","arguments":"{}"}`), Status: Completed, Created: at(1), Completed: at(1)}
+		Content: []byte(`{"name":"f","arguments":"{}"}`), Status: Completed, Created: at(1), Result: Result{Completed: at(1)}}
 	same(t, "added", added[1], want)
 	same(t, "read", must(s.Message(ctx, ann, sc.id, "fc_1"))(t), want)
 	same(t, "path", sc.path(t, ""), []string{"be kind", "", "12 degrees"})

@@ -17,9 +17,10 @@ func conformTurns(t *testing.T, s *Store) {
 	sc := newScene(t, s)
 	turn := must(s.BeginTurn(ctx, ann, sc.id, asked("hello"), at(1)))(t)
 	question := Message{ID: turn.Question.ID, Conversation: sc.id, Seq: 1, Kind: "message", Role: "user",
-		Content: said("hello"), Text: "hello", Status: Completed, Created: at(1), Completed: at(1)}
+		Content: said("hello"), Text: "hello", Status: Completed, Created: at(1), Result: Result{Completed: at(1)}}
 	answer := Message{ID: turn.Answer.ID, Conversation: sc.id, Parent: question.ID, Seq: 2, Kind: "message",
-		Role: "assistant", Content: emptyContent, Status: InProgress, Process: "here", Model: "polly", Created: at(1)}
+		Role: "assistant", Content: emptyContent, Status: InProgress, Created: at(1),
+		Result: Result{Process: "here", Model: "polly"}}
 	same(t, "begun", turn, Turn{Question: question, Answer: answer, Begun: true})
 	same(t, "question read", must(s.Message(ctx, ann, sc.id, question.ID))(t), question)
 	same(t, "answer read", must(s.Message(ctx, ann, sc.id, answer.ID))(t), answer)

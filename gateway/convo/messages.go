@@ -117,16 +117,15 @@ func (w *writer) close() error {
 // newMessage returns n as a completed message.
 func newMessage(n *NewMessage, parent string, now time.Time) Message {
 	m := Message{
-		ID:        n.ID,
-		Parent:    parent,
-		Kind:      n.Kind,
-		Role:      n.Role,
-		Content:   n.Content,
-		Text:      PlainText(n.Content),
-		Model:     n.Model,
-		Status:    Completed,
-		Created:   db.Unstamp(db.Stamp(now)),
-		Completed: db.Unstamp(db.Stamp(now)),
+		ID:      n.ID,
+		Parent:  parent,
+		Kind:    n.Kind,
+		Role:    n.Role,
+		Content: n.Content,
+		Text:    PlainText(n.Content),
+		Status:  Completed,
+		Result:  Result{Model: n.Model, Completed: db.Unstamp(db.Stamp(now))},
+		Created: db.Unstamp(db.Stamp(now)),
 	}
 	if m.ID == "" {
 		m.ID = NewMessageID()

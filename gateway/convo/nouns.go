@@ -29,14 +29,19 @@ type Conversation struct {
 	Policy Policy
 	// Leaf is the id of the current leaf; empty if there is no message.
 	Leaf string
-	// Messages counts those of all branches, Bytes sums their contents.
-	Messages int
-	Bytes    int64
-	Created  time.Time
+	Size
+	Created time.Time
 	// Updated is when a message came or something was changed last.
 	Updated time.Time
 
 	seq int64 // of the newest message ever
+}
+
+// A Size is how much a conversation has.
+type Size struct {
+	// Messages counts those of all branches, Bytes sums their contents.
+	Messages int
+	Bytes    int64
 }
 
 // A NewConversation is what a conversation is made of.
@@ -104,6 +109,12 @@ type Message struct {
 	// Text is what PlainText finds in Content.
 	Text   string
 	Status Status
+	Result
+	Created time.Time
+}
+
+// A Result is what is known of a message that a model writes.
+type Result struct {
 	// Process is who writes it, or wrote it.
 	Process string
 	Model   string
@@ -112,8 +123,7 @@ type Message struct {
 	CostMicros int64
 	Finish     parley.Finish
 	// Err says why the message failed.
-	Err     *parley.Error
-	Created time.Time
+	Err *parley.Error
 	// Completed is when it ended; zero while it is in progress.
 	Completed time.Time
 }

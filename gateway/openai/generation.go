@@ -33,6 +33,24 @@ type Generation struct {
 	Model string
 	// Choices is n, at least 1.
 	Choices int
+	Length
+	// Sampling is complete but for the seed of a request that gave none.
+	Sampling parley.Sampling
+	// Seeded is true if the client chose the seed.
+	Seeded bool
+	Stop   parley.Stop
+	Extensions
+	Caching
+	Listing
+	// Format is what the text of the answer must be.
+	Format Format
+	Delivery
+
+	unknowns
+}
+
+// A Length bounds the tokens of each answer.
+type Length struct {
 	// MaxTokens bounds each answer, and MaxTokensParam names the field that
 	// said so, empty if none did.
 	MaxTokens      int
@@ -40,16 +58,20 @@ type Generation struct {
 	// CutToFit says that the field is an upper bound in its API: more than fits the
 	// context is cut to what does, as long as that is worth an answer.
 	CutToFit bool
-	// Sampling is complete but for the seed of a request that gave none.
-	Sampling parley.Sampling
-	// Seeded is true if the client chose the seed.
-	Seeded bool
-	Stop   parley.Stop
-	// Sinks is attention_sink_tokens, an extension: how many of the first tokens
-	// stay in view when the text outgrows the context, 0 to refuse that.
+}
+
+// Extensions are what only Parley's API has.
+type Extensions struct {
+	// Sinks is attention_sink_tokens: how many of the first tokens stay in view when
+	// the text outgrows the context, 0 to refuse that.
 	Sinks int
-	// FinishJSON is parley.finish_json, an extension: an answer under a grammar is complete when its tokens run out.
+	// FinishJSON is parley.finish_json: an answer under a grammar is complete when its
+	// tokens run out.
 	FinishJSON bool
+}
+
+// Caching says what the prompt shares with other requests.
+type Caching struct {
 	// Retain is how long the prompt should stay in memory for the next request.
 	Retain time.Duration
 	// CacheSalt is cache_salt, as vLLM and SGLang have it: the prompt shares what is
@@ -59,12 +81,16 @@ type Generation struct {
 	// else with one prompt_cache_key, else of one user whom the client names; empty if
 	// nothing was named.
 	Session string
-	// Logprobs asks for the log-probability of each token and TopLogprobs for
-	// that many alternatives.
+}
+
+// A Listing asks for the log-probability of each token and for a number of alternatives.
+type Listing struct {
 	Logprobs    bool
 	TopLogprobs int
-	// Format is what the text of the answer must be.
-	Format Format
+}
+
+// Delivery says how the answer is sent.
+type Delivery struct {
 	// Stream asks for events instead of one document, IncludeUsage for a last
 	// event that carries the usage.
 	Stream, IncludeUsage bool
@@ -72,7 +98,10 @@ type Generation struct {
 	CountUsage bool
 	// ServiceTier is what the client asked for; an answer names the tier used.
 	ServiceTier string
+}
 
+// unknowns are tokens that wait for the vocabulary.
+type unknowns struct {
 	biased []biasedToken
 	ended  []value
 }

@@ -235,16 +235,17 @@ func TestChatAccepted(t *testing.T) {
 	}
 	want := &ChatRequest{
 		Generation: Generation{
-			Model: "a/b:c", Choices: 2, MaxTokens: 7, MaxTokensParam: "max_completion_tokens", CutToFit: true,
+			Model: "a/b:c", Choices: 2,
+			Length: Length{MaxTokens: 7, MaxTokensParam: "max_completion_tokens", CutToFit: true},
 			Seeded: true,
 			Sampling: parley.Sampling{Temperature: 1, TopP: topPNothing, MinP: 0.1, RepetitionPenalty: 1.1,
 				PresencePenalty: 1, FrequencyPenalty: -1, Seed: math.MaxUint64,
 				LogitBias: map[parley.Token]float32{5: -100, 7: 1.5}},
 			Stop:       parley.Stop{Strings: []string{"x", "y"}, Tokens: []parley.Token{9}, IgnoreEnd: true},
-			Sinks:      4,
-			FinishJSON: true,
-			Session:    "user u",
-			Logprobs:   true, TopLogprobs: 3, Stream: true, IncludeUsage: true, ServiceTier: "auto",
+			Extensions: Extensions{Sinks: 4, FinishJSON: true},
+			Caching:    Caching{Session: "user u"},
+			Listing:    Listing{Logprobs: true, TopLogprobs: 3},
+			Delivery:   Delivery{Stream: true, IncludeUsage: true, ServiceTier: "auto"},
 		},
 		Messages: []Message{
 			{Role: "system", Content: "be é😀 brief", HasContent: true},

@@ -31,6 +31,8 @@ type ResponseRequest struct {
 	// Shape is the response before anything was computed: it repeats what was
 	// asked for.
 	Shape Response
+
+	flat flatTools
 }
 
 // ParseResponse reads the body of a response. An error is always a
@@ -82,6 +84,11 @@ func readResponse(doc value) (*ResponseRequest, *fields) {
 	r.readLimits(f)
 	r.readText(f)
 	r.readFlatTools(f)
+	r.Shape.Tools = append(r.Shape.Tools, r.flat.tools...)
+	r.Shape.ParallelToolCalls = r.flat.parallel
+	if r.flat.choice != nil {
+		r.Shape.ToolChoice = r.flat.choice
+	}
 	r.readEchoes(f)
 	for _, name := range []string{"prompt", "max_tool_calls", "context_management", "moderation"} {
 		f.with(name, func(v value) error { return v.unsupported("this server does not know it.") })

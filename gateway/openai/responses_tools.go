@@ -36,10 +36,18 @@ func (r *ResponseRequest) readFlatTools(f *fields) {
 	if len(r.Tools) > 0 {
 		r.ToolChoice.Mode = ToolsAuto
 	}
-	r.Shape.ToolChoice = json.RawMessage(`"auto"`)
 	f.with("tool_choice", r.readFlatChoice)
-	f.flag("parallel_tool_calls", &r.Shape.ParallelToolCalls)
-	r.ToolChoice.Single = r.ToolChoice.Single || !r.Shape.ParallelToolCalls
+	parallel := true
+	f.flag("parallel_tool_calls", &parallel)
+	r.ToolChoice.Single = r.ToolChoice.Single || !parallel
+	r.flat.parallel = parallel
+}
+
+// flatTools is what a response repeats of the tools that were asked for.
+type flatTools struct {
+	tools    []ResponseTool
+	choice   json.RawMessage // nil if none was asked for
+	parallel bool
 }
 
 func (r *ResponseRequest) readFlatTool(v value) error {
@@ -78,7 +86,7 @@ func (r *ResponseRequest) readFlatTool(v value) error {
 		}
 	}
 	r.Tools = append(r.Tools, t)
-	r.Shape.Tools = append(r.Shape.Tools, shape)
+	r.flat.tools = append(r.flat.tools, shape)
 	return nil
 }
 
@@ -91,7 +99,7 @@ func (r *ResponseRequest) readFlatChoice(v value) error {
 		if err := r.readToolChoice(v); err != nil {
 			return err
 		}
-		r.Shape.ToolChoice = json.RawMessage(slices.Clone(v.raw))
+		r.flat.choice = json.RawMessage(slices.Clone(v.raw))
 		return nil
 	}
 	f := v.fields()
@@ -106,7 +114,7 @@ func (r *ResponseRequest) readFlatChoice(v value) error {
 	default:
 		r.readFlatAllowed(f)
 	}
-	r.Shape.ToolChoice = json.RawMessage(slices.Clone(v.raw))
+	r.flat.choice = json.RawMessage(slices.Clone(v.raw))
 	return f.err
 }
 

@@ -68,6 +68,11 @@ type Server struct {
 	wire      *wire.Server // where gateways come in
 	accepted  credentials
 
+	serverState
+}
+
+// A serverState is what changes while a server runs. Its lock guards it.
+type serverState struct {
 	mu       sync.Mutex
 	awake    *waking // nil while asleep
 	serves   []parley.Model
