@@ -2,6 +2,7 @@ package kv
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -202,16 +203,17 @@ func (s *script) after() {
 		}
 	}
 	u := s.c.Use(Device)
-	use := fmt.Sprintf("free %d, cached %d, in use %d", u.Free, u.Cached, u.InUse)
+	var use strings.Builder
+	use.WriteString(fmt.Sprintf("free %d, cached %d, in use %d", u.Free, u.Cached, u.InUse))
 	if u.Retained > 0 {
-		use += fmt.Sprintf(", retained %d", u.Retained)
+		use.WriteString(fmt.Sprintf(", retained %d", u.Retained))
 	}
 	for t := Host; t < tiers; t++ {
 		if u := s.c.Use(t); u.Total > 0 {
-			use += fmt.Sprintf("; %s free %d, cached %d", t, u.Free, u.Cached)
+			use.WriteString(fmt.Sprintf("; %s free %d, cached %d", t, u.Free, u.Cached))
 		}
 	}
-	s.Say("%s", use)
+	s.Say("%s", use.String())
 	if err := s.c.Check(); err != nil {
 		s.Error(err)
 	}

@@ -62,7 +62,7 @@ func TestGuardsOfManyThingsGuardNothing(t *testing.T) {
 	few := "Never discuss politics or elections."
 	var many strings.Builder
 	for line := range strings.Lines(gazetteerText) {
-		for _, w := range strings.Fields(line) {
+		for w := range strings.FieldsSeq(line) {
 			many.WriteString("Never say " + w + ". ")
 		}
 	}

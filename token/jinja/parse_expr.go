@@ -229,11 +229,12 @@ func (p *parser) parsePrimary() expr {
 	case t.kind == tokenName:
 		return p.parseNameOrConst(t.text)
 	case t.kind == tokenString:
-		text := t.text
+		var text strings.Builder
+		text.WriteString(t.text)
 		for p.cur().kind == tokenString {
-			text += p.next().text
+			text.WriteString(p.next().text)
 		}
-		return constant(Own(text))
+		return constant(Own(text.String()))
 	case t.kind == tokenInt || t.kind == tokenFloat:
 		n, err := readNumber(t.text)
 		if err != nil {

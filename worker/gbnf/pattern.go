@@ -26,10 +26,8 @@ func (w *writer) pattern(text string) (string, error) {
 	if n := len(parts); n > 0 && parts[n-1].Op == syntax.OpEndText {
 		after, parts = "", parts[:n-1]
 	}
-	for _, part := range parts {
-		if isAnchored(part) {
-			return "", fmt.Errorf("the pattern %q has an anchor inside, and %w", text, errPoint)
-		}
+	if slices.ContainsFunc(parts, isAnchored) {
+		return "", fmt.Errorf("the pattern %q has an anchor inside, and %w", text, errPoint)
 	}
 	inner, err := regex((&syntax.Regexp{Op: syntax.OpConcat, Sub: parts}).Simplify(), text, quotedText)
 	return `"\"" ` + before + "(" + inner + ")" + after + ` "\""`, err
