@@ -121,7 +121,7 @@ func TestTimestamp(t *testing.T) {
 func TestRetries(t *testing.T) {
 	t.Parallel()
 	queued := example(t, "retries", nil)
-	bare := example(t, "retries", func(s *Scenario) { s.Pools[0].NoQueue = true })
+	bare := example(t, "retries-unqueued", nil)
 	peak := 100 * time.Second
 	expect(t, queued.row(peak).Goodput > 2*bare.row(peak).Goodput,
 		"in the overload %.2f good requests/s, without a queue %.2f", queued.row(peak).Goodput, bare.row(peak).Goodput)

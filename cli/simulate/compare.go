@@ -59,7 +59,7 @@ func newCompare() *cobra.Command {
 the median of B over A, seed by seed, and the interval in which that median lies. If the
 interval has room for 1, the scenarios show no clear difference. Seven seeds are as few
 as give an interval of 95 %.`,
-		Example: "  parley sim compare examples/sim/routing.yaml examples/sim/round-robin.yaml",
+		Example: "  parley sim compare examples/sim/retries.yaml examples/sim/retries-unqueued.yaml",
 		Args:    cli.Exactly(2, "the files of two scenarios"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if seeds < 1 || seeds > 1000 {

@@ -30,7 +30,7 @@ seconds, and the same scenario and seed give the same result.
 A scenario is a YAML file. examples/sim has one for each question that is worth asking.`,
 		Example: `  parley sim run examples/sim/chatbot.yaml
   parley sim run examples/sim/retries.yaml --html report.html
-  parley sim compare examples/sim/retries.yaml examples/sim/retries-obeyed.yaml`,
+  parley sim compare examples/sim/retries.yaml examples/sim/retries-unqueued.yaml`,
 		Args: cobra.NoArgs,
 	}
 	cmd.AddCommand(newRun(), newCompare())
