@@ -276,12 +276,19 @@ func TestModelNamesAreForTheirKeys(t *testing.T) {
 	s, rig := startGuarded(t, &worker{}, newStoreName(t))
 	narrow, _ := rig.key(tenant.NewKey{Organization: "acme", Models: []string{"other"}})
 	wide, _ := rig.key(tenant.NewKey{Organization: "beta"})
-	for _, path := range []string{"/", "/v1/queue", "/v1/models"} {
+	for _, path := range []string{"/", "/v1/queue", "/v1/models", "/api/tags", "/api/ps"} {
 		for secret, want := range map[string]bool{narrow: false, wide: true} {
 			if w := s.askHere("GET", path, bearer(secret)...); w.Code != 200 ||
 				strings.Contains(w.Body.String(), modelID) != want {
 				t.Errorf("%s with a key that may use the model %v: %d %.300s", path, want, w.Code, w.Body)
 			}
+		}
+	}
+	for _, path := range []string{"show", "chat", "generate", "embed"} {
+		body := `{"model":"` + modelID + `","messages":[{"role":"user","content":"Hi"}],"prompt":"Hi","input":"Hi"}`
+		response, said := s.do("POST", "/api/"+path, body, bearer(narrow)...)
+		if response.StatusCode != 404 || !strings.Contains(said, "does not exist or you do not have access") {
+			t.Errorf("/api/%s with a key that may not use the model: %d %.300s", path, response.StatusCode, said)
 		}
 	}
 	if w := s.askHere("GET", "/"); w.Code != 200 || strings.Contains(w.Body.String(), modelID) {
