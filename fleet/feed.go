@@ -28,7 +28,7 @@ type indexSeat struct {
 func (f *Feed) each(tell func(p indexSeat) kvindex.Ask) (ask kvindex.Ask) {
 	f.fleet.mu.Lock()
 	defer f.fleet.mu.Unlock()
-	if !f.member.Source.Events && f.member.SourceOf == nil { // whose blocks they are about is no longer known
+	if !f.member.Source.Events && f.member.SourceOf == nil { // the source of the events is not known any more
 		return ask
 	}
 	for i, s := range f.member.seats {

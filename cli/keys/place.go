@@ -2,14 +2,11 @@ package keys
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
 	"os"
-	"os/user"
 	"time"
 
 	"parley/cli/remote"
@@ -93,24 +90,13 @@ type keyStore struct {
 // record writes into the audit log what the command changed, in the name of the
 // account that runs it.
 func (s *keyStore) record(ctx context.Context, action, id string, before, after *tenant.Key) error {
-	e := audit.Entry{At: time.Now(), Action: action, Target: id, Actor: audit.Actor{Kind: audit.Command}}
-	if account, err := user.Current(); err == nil {
-		e.Actor.User = account.Username
-	}
-	for k, into := range map[*tenant.Key]*json.RawMessage{before: &e.Before, after: &e.After} {
-		if k == nil {
-			continue
+	var documents [2]any
+	for i, k := range []*tenant.Key{before, after} {
+		if k != nil {
+			documents[i] = k.Document("")
 		}
-		text, err := json.Marshal(k.Document(""))
-		if err != nil {
-			return err
-		}
-		*into = text
 	}
-	if err := s.audit.Append(ctx, e); err != nil {
-		return fmt.Errorf("the change was made, but could not be written to the audit log: %w", err)
-	}
-	return nil
+	return s.audit.AppendCommand(ctx, time.Now(), action, id, documents[0], documents[1])
 }
 
 func (s *keyStore) create(ctx context.Context, r tenant.KeyRequest) (d tenant.KeyDocument, err error) {
@@ -182,25 +168,8 @@ type keyServer struct{ *remote.Client }
 
 const keysPath = "/v1/organization/api_keys"
 
-// call sends a request, nil for no body, and reads the answer.
-func (s *keyServer) call(ctx context.Context, method, path string, body, answer any) error {
-	var text []byte
-	if body != nil {
-		var err error
-		if text, err = json.Marshal(body); err != nil {
-			return err
-		}
-	}
-	resp, err := s.Send(ctx, method, path, text)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	return json.NewDecoder(io.LimitReader(resp.Body, remote.DocumentBytesMax)).Decode(answer)
-}
-
 func (s *keyServer) create(ctx context.Context, r tenant.KeyRequest) (d tenant.KeyDocument, err error) {
-	return d, s.call(ctx, http.MethodPost, keysPath, r, &d)
+	return d, s.Call(ctx, http.MethodPost, keysPath, r, &d)
 }
 
 func (s *keyServer) list(ctx context.Context) (keys []tenant.KeyDocument, err error) {
@@ -210,7 +179,7 @@ func (s *keyServer) list(ctx context.Context) (keys []tenant.KeyDocument, err er
 			Data    []tenant.KeyDocument `json:"data"`
 			HasMore bool                 `json:"has_more"`
 		}
-		if err := s.call(ctx, http.MethodGet, keysPath+"?after="+url.QueryEscape(after), nil, &page); err != nil {
+		if err := s.Call(ctx, http.MethodGet, keysPath+"?after="+url.QueryEscape(after), nil, &page); err != nil {
 			return nil, err
 		}
 		keys = append(keys, page.Data...)
@@ -222,15 +191,15 @@ func (s *keyServer) list(ctx context.Context) (keys []tenant.KeyDocument, err er
 }
 
 func (s *keyServer) change(ctx context.Context, id string, r tenant.KeyRequest) (d tenant.KeyDocument, err error) {
-	return d, s.call(ctx, http.MethodPost, keysPath+"/"+id, r, &d)
+	return d, s.Call(ctx, http.MethodPost, keysPath+"/"+id, r, &d)
 }
 
 func (s *keyServer) rotate(ctx context.Context, id string, grace time.Duration) (d tenant.KeyDocument, err error) {
-	return d, s.call(ctx, http.MethodPost, keysPath+"/"+id+"/rotate",
+	return d, s.Call(ctx, http.MethodPost, keysPath+"/"+id+"/rotate",
 		tenant.Rotation{GraceSeconds: int64(grace / time.Second)}, &d)
 }
 
 func (s *keyServer) remove(ctx context.Context, id string) error {
 	var gone map[string]any
-	return s.call(ctx, http.MethodDelete, keysPath+"/"+id, nil, &gone)
+	return s.Call(ctx, http.MethodDelete, keysPath+"/"+id, nil, &gone)
 }

@@ -118,7 +118,7 @@ func nameKeys(ctx context.Context, c *remote.Client, rows []usageRow) error {
 	}
 	var keys []tenant.KeyDocument
 	server := keyServer{c}
-	err := server.call(ctx, http.MethodGet, "/v1/organization/me", nil, &me)
+	err := server.Call(ctx, http.MethodGet, "/v1/organization/me", nil, &me)
 	switch {
 	case err == nil && me.Admin:
 		keys, err = server.list(ctx)

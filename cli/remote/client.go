@@ -72,6 +72,23 @@ func (c *Client) Get(ctx context.Context, path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(resp.Body, DocumentBytesMax))
 }
 
+// Call sends a request with a JSON body, nil for none, and reads the answer.
+func (c *Client) Call(ctx context.Context, method, path string, body, answer any) error {
+	var text []byte
+	if body != nil {
+		var err error
+		if text, err = json.Marshal(body); err != nil {
+			return err
+		}
+	}
+	resp, err := c.Send(ctx, method, path, text)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	return json.NewDecoder(io.LimitReader(resp.Body, DocumentBytesMax)).Decode(answer)
+}
+
 // Send sends a request. An answer other than 200 is an error with what the server says.
 func (c *Client) Send(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, method, c.Root+path, bytes.NewReader(body))

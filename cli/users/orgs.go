@@ -48,7 +48,7 @@ func newOrgsList(o *options) *cobra.Command {
 				var page struct {
 					Data []tenant.OrganizationDocument `json:"data"`
 				}
-				err := s.call(ctx, http.MethodGet, projectsPath, nil, &page)
+				err := s.Call(ctx, http.MethodGet, projectsPath, nil, &page)
 				return o.showOrgs(cmd, page.Data, err)
 			}, func(d *directory) error {
 				all, err := d.Organizations(ctx)
@@ -105,7 +105,7 @@ func newOrgsAdd(o *options) *cobra.Command {
 		ctx := cmd.Context()
 		return o.with(ctx, func(s *server) error {
 			var made tenant.OrganizationDocument
-			err := s.call(ctx, http.MethodPost, projectsPath, map[string]string{"id": args[0], "tier": class.String()},
+			err := s.Call(ctx, http.MethodPost, projectsPath, map[string]string{"id": args[0], "tier": class.String()},
 				&made)
 			return o.showOrgs(cmd, []tenant.OrganizationDocument{made}, err)
 		}, func(d *directory) error {
@@ -135,7 +135,7 @@ func newOrgsBlock(o *options, block bool) *cobra.Command {
 			ctx := cmd.Context()
 			return o.with(ctx, func(s *server) error {
 				var changed tenant.OrganizationDocument
-				err := s.call(ctx, http.MethodPost, projectsPath+"/"+args[0], map[string]bool{"blocked": block},
+				err := s.Call(ctx, http.MethodPost, projectsPath+"/"+args[0], map[string]bool{"blocked": block},
 					&changed)
 				return o.showOrgs(cmd, []tenant.OrganizationDocument{changed}, err)
 			}, func(d *directory) error {
@@ -173,7 +173,7 @@ func newOrgsDelete(o *options) *cobra.Command {
 			ctx := cmd.Context()
 			err := o.with(ctx, func(s *server) error {
 				var gone map[string]any
-				return s.call(ctx, http.MethodDelete, projectsPath+"/"+args[0], nil, &gone)
+				return s.Call(ctx, http.MethodDelete, projectsPath+"/"+args[0], nil, &gone)
 			}, func(d *directory) error {
 				before, err := d.Organization(ctx, args[0])
 				if err != nil {

@@ -1,16 +1,12 @@
 package users
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
 	"os"
-	"os/user"
 	"time"
 
 	"parley/cli/remote"
@@ -87,27 +83,7 @@ func (d *directory) find(ctx context.Context, name string) (accounts.User, error
 // record writes into the audit log what the command changed, in the name of the account
 // of the machine that runs it.
 func (d *directory) record(ctx context.Context, action, id string, before, after any) error {
-	e := audit.Entry{At: time.Now(), Action: action, Target: id, Actor: audit.Actor{Kind: audit.Command}}
-	if account, err := user.Current(); err == nil {
-		e.Actor.User = account.Username
-	}
-	for _, side := range []struct {
-		document any
-		into     *json.RawMessage
-	}{{before, &e.Before}, {after, &e.After}} {
-		if side.document == nil {
-			continue
-		}
-		text, err := json.Marshal(side.document)
-		if err != nil {
-			return err
-		}
-		*side.into = text
-	}
-	if err := d.audit.Append(ctx, e); err != nil {
-		return fmt.Errorf("the change was made, but could not be written to the audit log: %w", err)
-	}
-	return nil
+	return d.audit.AppendCommand(ctx, time.Now(), action, id, before, after)
 }
 
 // A server is asked by its API.
@@ -116,33 +92,12 @@ type server struct{ *remote.Client }
 const usersPath, invitesPath, projectsPath = "/v1/organization/users", "/v1/organization/invites",
 	"/v1/organization/projects"
 
-// call sends a request, nil for no body, and reads the answer.
-func (s *server) call(ctx context.Context, method, path string, body, answer any) error {
-	var text []byte
-	if body != nil {
-		var err error
-		if text, err = json.Marshal(body); err != nil {
-			return err
-		}
-	}
-	resp, err := s.Send(ctx, method, path, text)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	whole, err := io.ReadAll(io.LimitReader(resp.Body, remote.DocumentBytesMax))
-	if err != nil {
-		return err
-	}
-	return json.NewDecoder(bytes.NewReader(whole)).Decode(answer)
-}
-
 func (s *server) users(ctx context.Context, organization string) ([]*signin.UserDocument, error) {
 	var page struct {
 		Data []*signin.UserDocument `json:"data"`
 	}
 	path := usersPath + "?" + url.Values{"organization": {organization}}.Encode()
-	return page.Data, s.call(ctx, http.MethodGet, path, nil, &page)
+	return page.Data, s.Call(ctx, http.MethodGet, path, nil, &page)
 }
 
 // find returns the account of an id or an email address.

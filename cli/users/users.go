@@ -162,10 +162,10 @@ func (o *options) invite(cmd *cobra.Command, n *newcomer, email string) error {
 	return o.with(ctx, func(s *server) error {
 		made := &signin.InviteDocument{}
 		if u, err := s.find(ctx, email); err == nil {
-			err = s.call(ctx, http.MethodPost, usersPath+"/"+u.ID+"/reset", map[string]any{}, made)
+			err = s.Call(ctx, http.MethodPost, usersPath+"/"+u.ID+"/reset", map[string]any{}, made)
 			return o.showLink(cmd, made, err)
 		}
-		err := s.call(ctx, http.MethodPost, invitesPath, struct {
+		err := s.Call(ctx, http.MethodPost, invitesPath, struct {
 			Email string `json:"email"`
 			signin.GrantRequest
 		}{email, n.grant()}, made)
@@ -251,7 +251,7 @@ func (o *options) add(cmd *cobra.Command, n *newcomer, email, password string) e
 	ctx := cmd.Context()
 	return o.with(ctx, func(s *server) error {
 		made := &signin.UserDocument{}
-		err := s.call(ctx, http.MethodPost, usersPath, signin.UserRequest{
+		err := s.Call(ctx, http.MethodPost, usersPath, signin.UserRequest{
 			Email:        &email,
 			Name:         &n.name,
 			Password:     &password,
@@ -331,7 +331,7 @@ func (o *options) change(cmd *cobra.Command, name string, r signin.UserRequest, 
 		if err != nil {
 			return err
 		}
-		err = s.call(ctx, http.MethodPost, usersPath+"/"+u.ID, r, u)
+		err = s.Call(ctx, http.MethodPost, usersPath+"/"+u.ID, r, u)
 		return o.showUser(cmd, u, err)
 	}, func(d *directory) error {
 		before, err := d.find(ctx, name)
@@ -365,7 +365,7 @@ the account. USER is an email address or an id.`,
 					return err
 				}
 				var gone map[string]any
-				if err := s.call(ctx, http.MethodDelete, usersPath+"/"+u.ID, nil, &gone); err != nil {
+				if err := s.Call(ctx, http.MethodDelete, usersPath+"/"+u.ID, nil, &gone); err != nil {
 					return err
 				}
 				if o.json {

@@ -159,7 +159,7 @@ func (q *Seq) arrive(order uint64, now time.Time) {
 }
 
 // begin notes that the sequence has a seat, and memory of which a part was found in the
-// cache; first: it waited so long that it keeps the seat.
+// cache; first: it has waited for long enough to keep the seat.
 func (q *Seq) begin(got kv.Admission, first bool, now time.Time) {
 	q.note(ForTurn, now)
 	q.stays = q.stays || first

@@ -129,7 +129,7 @@ func (r *inputReader) readEscape(out *strings.Builder) {
 	r.state = inputText
 }
 
-// readUnit takes \uXXXX.
+// readUnit reads an escape of four hexadecimal digits.
 func (r *inputReader) readUnit(out *strings.Builder) {
 	var unit [2]byte
 	if _, err := hex.Decode(unit[:], r.held[1:5]); err != nil {

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"os/user"
 	"strings"
 	"sync"
 	"time"
@@ -113,6 +114,32 @@ func Open(ctx context.Context, d *db.DB, keep time.Duration, log *slog.Logger) (
 		return nil, fmt.Errorf("audit log: %w", err)
 	}
 	return &Log{db: d, keep: keep, log: log}, nil
+}
+
+// AppendCommand writes what a command changed on the store, in the name of the account of
+// the machine that runs it. A document is nil where there is none.
+func (l *Log) AppendCommand(ctx context.Context, now time.Time, action, target string, before, after any) error {
+	e := Entry{At: now, Action: action, Target: target, Actor: Actor{Kind: Command}}
+	if account, err := user.Current(); err == nil {
+		e.Actor.User = account.Username
+	}
+	for _, side := range []struct {
+		document any
+		into     *json.RawMessage
+	}{{before, &e.Before}, {after, &e.After}} {
+		if side.document == nil {
+			continue
+		}
+		text, err := json.Marshal(side.document)
+		if err != nil {
+			return err
+		}
+		*side.into = text
+	}
+	if err := l.Append(ctx, e); err != nil {
+		return fmt.Errorf("the change was made, but could not be written to the audit log: %w", err)
+	}
+	return nil
 }
 
 // Append writes an entry: first as a log line, which cannot fail, then to the
