@@ -75,6 +75,12 @@ func (r *Remote) foreign(ctx context.Context, q *parley.Request, yield func(parl
 			break
 		}
 	}
+	a.Settle()
+	for _, d := range a.Deltas() {
+		if !yield(d, nil) {
+			return
+		}
+	}
 	last, complete := a.End()
 	if !complete {
 		yield(parley.Delta{}, r.unreachable(ctx, io.ErrUnexpectedEOF))

@@ -30,6 +30,7 @@ type choiceState struct {
 	texts  int // pieces that came as text
 	ended  bool
 	cut    bool // ended here, and not by the engine
+	called bool // ended with a call, after which some engines send further ones
 }
 
 // NewAssembly returns the empty answer to q, of whose prompt an earlier worker wrote the last
@@ -85,6 +86,15 @@ func (a *Assembly) Deltas() []parley.Delta {
 	out := a.ready[:n]
 	a.ready = a.ready[n:]
 	return out
+}
+
+// Settle ends the choices that ended with a call, when the engine has sent all.
+func (a *Assembly) Settle() {
+	for i := range a.choices {
+		if c := &a.choices[i]; c.called && !c.ended {
+			a.add(i, parley.Delta{Apart: true, Finish: parley.FinishStop})
+		}
+	}
 }
 
 // Cut reports whether the answer has ended here, and not by the engine.

@@ -132,11 +132,13 @@ func readChat(a *Assembly, message []byte) error {
 	}
 	a.use(chunk.Usage)
 	for _, c := range chunk.Choices {
-		if _, err := a.choice(c.Index); err != nil {
+		state, err := a.choice(c.Index)
+		if err != nil {
 			return err
 		}
 		if c.FinishReason == "tool_calls" || c.FinishReason == "function_call" {
-			c.FinishReason = "stop"
+			// Some servers say so after each of several calls: the end of the stream is the end.
+			c.FinishReason, state.called = "", true
 		}
 		finish, err := finishOf(c.FinishReason)
 		if err != nil {
