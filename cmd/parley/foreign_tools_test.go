@@ -300,8 +300,8 @@ func refusedBy(words string) func(toolAnswer) error {
 // thinkingModel writes polly-mini as a model that thinks: with the template and the marks of one.
 func thinkingModel(t *testing.T) string {
 	t.Helper()
-	const template = "{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}{% endfor %}" +
-		"{{ '<|im_start|>assistant\\n<think>\\n' }}"
+	const template = "{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}" +
+		"{% endfor %}{{ '<|im_start|>assistant\\n<think>\\n' }}"
 	content, err := os.ReadFile(testkit.Root() + "/internal/builtin/polly-mini.gguf")
 	if err != nil {
 		t.Fatal(err)
@@ -329,7 +329,8 @@ func thinkingModel(t *testing.T) string {
 // TestLlamaServersThoughts reads thoughts from what llama-server says, alone, before a call and before a format.
 func TestLlamaServersThoughts(t *testing.T) {
 	model := thinkingModel(t)
-	before := newPrompter(t, startLlamaWith(t, "-m", model, "-c", "4096", "-np", "4", "-t", "1", "--alias", "polly-mini"))
+	at := startLlamaWith(t, "-m", model, "-c", "4096", "-np", "4", "-t", "1", "--alias", "polly-mini")
+	before := newPrompter(t, at)
 	c := frontOfKind(t, model, "llamacpp", before.URL)
 	tools := `"tools":[` + shellTool("shell", false) + `]`
 	call := "<tool_call>\n" + `{"name": "shell", "arguments": {"word": "ls", "n": 1}}` + "\n</tool_call>"
@@ -364,7 +365,8 @@ func startChatSimulator(t *testing.T, more ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(program, append([]string{"--model", "polly-mini", "--port", addr[strings.LastIndex(addr, ":")+1:],
+	port := addr[strings.LastIndex(addr, ":")+1:]
+	cmd := exec.Command(program, append([]string{"--model", "polly-mini", "--port", port,
 		"--force-dummy-tokenizer", "--max-model-len", "2048", "--seed", "1"}, more...)...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -413,7 +415,8 @@ func TestSimulatorTakesTools(t *testing.T) {
 	} {
 		for _, stream := range []bool{false, true} {
 			a := askTools(t, c.front.url, more, stream)
-			if a.Status != http.StatusOK || a.Text == "" || a.Error != "" || a.Finish != "stop" && a.Finish != "length" {
+			ended := a.Finish == "stop" || a.Finish == "length"
+			if a.Status != http.StatusOK || a.Text == "" || a.Error != "" || !ended {
 				t.Errorf("%s, stream %v: %+v", more, stream, a)
 			}
 		}
