@@ -1,9 +1,10 @@
 // Runs real agents against the real server, without a terminal: a prompt, a tool, a conversation that is continued, an answer
 // held to a schema. The worker behind the server is ../scripted: the product's engine with a script in the place of the
 // network, which wants to call the agent's own shell. The server has the policy of docs/safety.md, which must block nothing
-// of this. Nothing here depends on how fast the machine is. To record requests, --record runs without the policy.
+// of this. Where PARLEY_LLAMA_SERVER names a llama-server, all is done a second time with that behind the server. Nothing here
+// depends on how fast the machine is. To record requests, --record runs without the policy.
 //
-//   PARLEY_BIN=… SCRIPTED_BIN=… node run.mjs [--table FILE] [--record FOLDER] [NAME...]
+//   PARLEY_BIN=… SCRIPTED_BIN=… [PARLEY_LLAMA_SERVER=…] node run.mjs [--table FILE] [--record FOLDER] [--engine NAME] [NAME...]
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -15,6 +16,7 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { start, stop } from '../server.mjs';
 import { agents, called } from './agents.mjs';
+import { startLlama } from './llama.mjs';
 import { startRecorder } from './recorder.mjs';
 
 const here = dirname(fileURLToPath(import.meta.url));
@@ -86,8 +88,8 @@ async function runProgram(program, args, { cwd, env }) {
 
 /** One agent: its own home, a proxy that records, and the four tasks. */
 class Trial {
-  constructor(agent, server, worker, folder) {
-    Object.assign(this, { agent, server, worker, folder, results: {} });
+  constructor(agent, server, worker, folder, columns) {
+    Object.assign(this, { agent, server, worker, folder, columns, results: {} });
   }
 
   async prepare() {
@@ -130,7 +132,7 @@ class Trial {
   }
 
   async check(name, task) {
-    if (!task) return;
+    if (!task || !this.columns.includes(name)) return;
     try {
       await task();
       this.results[name] = 'yes';
@@ -186,15 +188,19 @@ async function documentedPolicy(file) {
   return ['--safety-policy', file];
 }
 
-const columns = ['prompt', 'tools', 'streams', 'resumes', 'survey', 'schema'];
+// A format is a grammar of the server's own, and the script of llama-server another: make foreign has the formats.
+const engines = {
+  parley: { marks: 'agents', columns: ['prompt', 'tools', 'streams', 'resumes', 'survey', 'schema'] },
+  llamacpp: { marks: 'agents before llama-server', columns: ['prompt', 'tools', 'streams', 'resumes', 'survey'] },
+};
 
 async function versionOf(agent) {
   return JSON.parse(await readFile(join(here, 'node_modules', agent.package, 'package.json'))).version;
 }
 
-/** Puts the table in the place of the one that a document has. */
-async function writeTable(file, rows) {
-  const [from, to] = ['<!-- agents: written by make agents -->', '<!-- end of agents -->'];
+/** Puts the table of an engine in the place of the one that a document has. */
+async function writeTable(file, { marks, columns }, rows) {
+  const [from, to] = [`<!-- ${marks}: written by make agents -->`, `<!-- end of ${marks} -->`];
   const table = ['| agent | version | API | ' + columns.join(' | ') + ' |', '|---|---|---|' + '---|'.repeat(columns.length), ...rows].join('\n');
   const text = await readFile(file, 'utf8');
   const [before, rest] = text.split(from);
@@ -202,29 +208,47 @@ async function writeTable(file, rows) {
   await writeFile(file, `${before}${from}\n${table}\n${to}${rest.split(to)[1]}`);
 }
 
-const { values, positionals } = parseArgs({ allowPositionals: true, options: { table: { type: 'string' }, record: { type: 'string' } } });
-const chosen = agents.filter((a) => positionals.length === 0 || positionals.includes(a.program));
-const folder = await mkdtemp(join(tmpdir(), 'parley-agents-'));
-let failed = chosen.length === 0;
-const rows = [];
-const worker = await startWorker(folder);
-const policy = values.record ? [] : await documentedPolicy(join(folder, 'safety.yaml'));
-const server = { flags: ['--model', `scripted=${worker.model}`, '--worker', worker.url, ...policy], log: [] };
-await start(server);
-try {
+/** Runs agents against a server before an engine, and returns the rows of a table. */
+async function runAgents(chosen, { columns }, worker, server, folder) {
+  const rows = [];
+  let failed = false;
   for (const [i, agent] of chosen.entries()) {
-    const trial = new Trial(agent, server, worker, join(folder, String(i)));
+    const trial = new Trial(agent, server, worker, join(folder, String(i)), columns);
     await trial.run();
     failed ||= Boolean(trial.failed);
     rows.push(`| ${[agent.name, await versionOf(agent), agent.api, ...columns.map((c) => trial.results[c] ?? '–')].join(' | ')} |`);
     console.log(rows.at(-1));
     if (values.record) await writeFile(join(values.record, `${agent.program}-${agent.api.toLowerCase()}.json`), JSON.stringify(trial.recorder.seen.map(({ path, body }) => ({ path, body }))));
   }
+  return { rows, failed };
+}
+
+const options = { table: { type: 'string' }, record: { type: 'string' }, engine: { type: 'string' } };
+const { values, positionals } = parseArgs({ allowPositionals: true, options });
+const chosen = agents.filter((a) => positionals.length === 0 || positionals.includes(a.program));
+const kinds = Object.keys(engines).filter((k) => (values.engine ?? k) === k && (k === 'parley' || process.env.PARLEY_LLAMA_SERVER));
+const folder = await mkdtemp(join(tmpdir(), 'parley-agents-'));
+let failed = chosen.length === 0 || kinds.length === 0;
+const worker = await startWorker(folder);
+const policy = values.record ? [] : await documentedPolicy(join(folder, 'safety.yaml'));
+try {
+  for (const kind of kinds) {
+    const llama = kind === 'llamacpp' ? await startLlama(worker) : undefined;
+    const at = llama ? `llamacpp=${llama.url}` : worker.url;
+    const server = { flags: ['--model', `scripted=${worker.model}`, '--worker', at, '--first-token-max', '1h', ...policy], log: [] };
+    await start(server);
+    try {
+      const result = await runAgents(chosen, engines[kind], { ...worker, log: llama?.log ?? worker.log }, server, join(folder, kind));
+      failed ||= result.failed;
+      if (values.table && positionals.length === 0) await writeTable(values.table, engines[kind], result.rows);
+    } finally {
+      await stop(server);
+      await llama?.close();
+    }
+  }
 } finally {
-  await stop(server);
   worker.child.stdin.end();
   await once(worker.child, 'exit');
   await rm(folder, { recursive: true, force: true, maxRetries: 5 });
 }
-if (values.table && positionals.length === 0) await writeTable(values.table, rows);
 process.exit(failed ? 1 : 0);
