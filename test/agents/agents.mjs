@@ -16,12 +16,14 @@ const codex = {
   api: 'Responses',
   env: (home) => ({ CODEX_HOME: join(home, 'codex') }),
   prepare: (home) => connect('codex', join(home, 'codex', 'parley.config.toml')),
-  ask: (prompt, { again, schema }) => [
+  ask: (prompt, { again, schema, model }) => [
     'exec', '--profile', 'parley', '--skip-git-repo-check', '--dangerously-bypass-approvals-and-sandbox',
-    ...(schema ? ['--output-schema', schema] : []), ...(again ? ['resume', '--last'] : []), prompt,
+    ...(model ? ['-m', model] : []), ...(schema ? ['--output-schema', schema] : []), ...(again ? ['resume', '--last'] : []), prompt,
   ],
   shell: (command) => ({ name: 'exec_command', arguments: { cmd: command } }),
   schemaSays: (value) => JSON.stringify(value),
+  // To models of this name it offers a custom tool, whose input is a text by a grammar.
+  patches: 'gpt-5.5',
 };
 
 const claude = {

@@ -31,6 +31,7 @@ const tasks = {
   compute: 'This is task T6104: compute the proof.',
   recall: 'This is task T8820: which proof was it?',
   shape: 'This is task T9031: name a city and a number.',
+  patch: 'This is task T4410: write a note.',
   survey: 'This is task T7300: look around in this repository, run the tests, and tell me why one of them fails. Do not change any file yet.',
 };
 
@@ -42,6 +43,10 @@ const surveys = [
   'node --test 2>&1 | grep -v duration_ms',
   'git --no-pager diff HEAD~1 && git push 2>&1',
 ];
+
+// A patch as a custom tool takes it, and what the agent says when it has applied one.
+const patch = '*** Begin Patch\n*** Add File: NOTE.txt\n+Patched, "as told": 4410\n*** End Patch\n';
+const patched = 'Updated the following files';
 
 /** Step n of a survey: its last line says that it ran, and stands in no command. */
 const step = (n) => `echo STEP-$((7300 + ${n}))`;
@@ -55,6 +60,8 @@ function rulesFor(agent) {
     { has: ['T6104', proof], say: `The command printed ${proof}.` },
     { has: ['T6104', `"${call.name}"`], say: called(call) },
     { has: ['T5512', 'T5512: greet me'], say: greeting },
+    { has: ['T4410', patched], say: 'The note is written.' },
+    { has: ['T4410', '"apply_patch"'], say: called({ name: 'apply_patch', arguments: { input: patch } }) },
     { has: ['T7300', stepped(surveys.length)], say: 'One test wants unknown currencies to be rejected.' },
     ...surveys.map((command, n) => ({ has: ['T7300', ...(n ? [stepped(n)] : [`"${call.name}"`])], say: called(agent.shell(`${command}; ${step(n + 1)}`)) })).reverse(),
   ];
@@ -175,6 +182,14 @@ class Trial {
       const flat = text.replace(/\s/g, '');
       assert.ok(flat.includes('"city":"Ulm","number":9031'), text);
     }));
+    await this.check('custom', this.agent.patches && (async () => {
+      const { text, seen } = await this.ask(tasks.patch, { model: this.agent.patches });
+      assert.ok(text.includes('The note is written.'), text);
+      assert.equal(await readFile(join(this.work, 'NOTE.txt'), 'utf8'), 'Patched, "as told": 4410\n');
+      const tool = seen.flatMap((r) => r.body?.tools ?? []).find((t) => t.type === 'custom');
+      assert.equal(tool?.format?.type, 'grammar', 'no request has a custom tool with a grammar');
+      assert.ok(seen.some((r) => r.body?.input?.some?.((item) => item.type === 'custom_tool_call_output')), 'no request has what the custom tool said');
+    }));
     this.recorder.close();
   }
 }
@@ -188,9 +203,9 @@ async function documentedPolicy(file) {
   return ['--safety-policy', file];
 }
 
-// A format is a grammar of the server's own, and the script of llama-server another: make foreign has the formats.
+// A format and a custom tool are grammars of the server's own, and the script of llama-server another: make foreign has those.
 const engines = {
-  parley: { marks: 'agents', columns: ['prompt', 'tools', 'streams', 'resumes', 'survey', 'schema'] },
+  parley: { marks: 'agents', columns: ['prompt', 'tools', 'streams', 'resumes', 'survey', 'schema', 'custom'] },
   llamacpp: { marks: 'agents before llama-server', columns: ['prompt', 'tools', 'streams', 'resumes', 'survey'] },
 };
 
@@ -230,12 +245,13 @@ const kinds = Object.keys(engines).filter((k) => (values.engine ?? k) === k && (
 const folder = await mkdtemp(join(tmpdir(), 'parley-agents-'));
 let failed = chosen.length === 0 || kinds.length === 0;
 const worker = await startWorker(folder);
+const aliases = chosen.filter((a) => a.patches).flatMap((a) => ['--aliases', `${a.patches}=scripted`]);
 const policy = values.record ? [] : await documentedPolicy(join(folder, 'safety.yaml'));
 try {
   for (const kind of kinds) {
     const llama = kind === 'llamacpp' ? await startLlama(worker) : undefined;
     const at = llama ? `llamacpp=${llama.url}` : worker.url;
-    const server = { flags: ['--model', `scripted=${worker.model}`, '--worker', at, '--first-token-max', '1h', ...policy], log: [] };
+    const server = { flags: ['--model', `scripted=${worker.model}`, '--worker', at, '--first-token-max', '1h', ...aliases, ...policy], log: [] };
     await start(server);
     try {
       const result = await runAgents(chosen, engines[kind], { ...worker, log: llama?.log ?? worker.log }, server, join(folder, kind));
