@@ -85,3 +85,55 @@ func TestSecretsAreToldOnceMade(t *testing.T) {
 		})
 	}
 }
+
+// TestNobodyLocksThemselvesOut has an admin block what it acts with, which is refused, and
+// another one, which is not. A deleted key comes back with its secret.
+func TestNobodyLocksThemselvesOut(t *testing.T) {
+	s, rig := startGuarded(t, &worker{}, newStoreName(t))
+	admin, own := rig.key(tenant.NewKey{Organization: "acme", User: "ann", Admin: true})
+	secret, other := rig.key(tenant.NewKey{Organization: "beta"})
+	if err := s.gateway.config.Keys.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		path, body string
+		status     int
+	}{
+		{projectsPath + "/acme", `{"blocked":true}`, 409},
+		{projectsPath + "/acme/archive", ``, 409},
+		{projectsPath + "/acme", `{"tier":"pro"}`, 200},
+		{projectsPath + "/acme", `{"blocked":false}`, 200},
+		{projectsPath + "/acme/users/ann", `{"blocked":true}`, 409},
+		{keysPath + "/" + own, `{"blocked":true}`, 409},
+		{adminKeysPath + "/" + own, `{"blocked":true}`, 409},
+		{projectsPath + "/beta", `{"blocked":true}`, 200},
+	} {
+		status, o := s.call("POST", c.path, c.body, bearer(admin)...)
+		if status != c.status {
+			t.Errorf("%s %s: %d %v, want %d", c.path, c.body, status, o, c.status)
+		}
+		if text := o.text("error", "message"); status == 409 && !strings.Contains(text, "lock yourself out") {
+			t.Errorf("%s: %s", c.path, text)
+		}
+	}
+	if status, o := s.call("GET", keysPath+"/"+other, "", bearer(admin)...); o.text("blocked_by") != "organization" {
+		t.Errorf("a key of a blocked organisation: %d %v", status, o)
+	}
+	for _, call := range [][3]string{
+		{"POST", projectsPath + "/beta", `{"blocked":false}`},
+		{"DELETE", keysPath + "/" + other, ""},
+	} {
+		if status, o := s.call(call[0], call[1], call[2], bearer(admin)...); status != 200 {
+			t.Fatalf("%v: %d %v", call, status, o)
+		}
+	}
+	if status, _ := s.call("GET", "/v1/models", "", bearer(secret)...); status != 401 {
+		t.Errorf("a deleted key: %d", status)
+	}
+	if status, o := s.call("POST", keysPath+"/"+other+"/restore", "", bearer(admin)...); status != 200 {
+		t.Fatalf("restore: %d %v", status, o)
+	}
+	if status, _ := s.call("GET", "/v1/models", "", bearer(secret)...); status != 200 {
+		t.Errorf("a restored key: %d", status)
+	}
+}

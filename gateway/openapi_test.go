@@ -371,12 +371,14 @@ GET /v1/organization/api_keys/{key}: Describe a key
 POST /v1/organization/api_keys/{key}: Change a key
 DELETE /v1/organization/api_keys/{key}: Delete a key
 POST /v1/organization/api_keys/{key}/rotate: Replace the secret of a key
+POST /v1/organization/api_keys/{key}/restore: Restore a key that was deleted
 GET /v1/organization/admin_api_keys: List keys with the admin right
 POST /v1/organization/admin_api_keys: Create a key with the admin right
 GET /v1/organization/admin_api_keys/{key}: Describe a key with the admin right
 POST /v1/organization/admin_api_keys/{key}: Change a key with the admin right
 DELETE /v1/organization/admin_api_keys/{key}: Delete a key with the admin right
 POST /v1/organization/admin_api_keys/{key}/rotate: Replace the secret of a key with the admin right
+POST /v1/organization/admin_api_keys/{key}/restore: Restore a key with the admin right that was deleted
 GET /v1/organization/projects: List organisations
 POST /v1/organization/projects: Create an organisation
 GET /v1/organization/projects/{project}: Describe an organisation

@@ -246,6 +246,7 @@ func (g *Gateway) keyRoutes() (rows []routeRow) {
 			{"POST", path + "/{key}", operator, false, on(g.operators.ChangeKey)},
 			{"DELETE", path + "/{key}", operator, false, on(g.operators.DeleteKey)},
 			{"POST", path + "/{key}/rotate", operator, false, on(g.operators.RotateKey)},
+			{"POST", path + "/{key}/restore", operator, false, on(g.operators.RestoreKey)},
 		}...)
 	}
 	return append(rows, []routeRow{

@@ -38,7 +38,7 @@ server, with an admin key in PARLEY_API_KEY.`,
 	options := &keyOptions{}
 	options.addFlags(cmd.PersistentFlags())
 	cmd.AddCommand(newKeysCreate(options), newKeysList(options), newKeysRotate(options), newKeysBlock(options, true),
-		newKeysBlock(options, false), newKeysDelete(options))
+		newKeysBlock(options, false), newKeysDelete(options), newKeysRestore(options))
 	return cmd
 }
 
@@ -240,6 +240,10 @@ func keyState(k *tenant.KeyDocument, now time.Time) string {
 	switch {
 	case k.Blocked:
 		return "blocked"
+	case k.BlockedBy == "organization":
+		return "organisation blocked"
+	case k.BlockedBy != "":
+		return k.BlockedBy + " blocked"
 	case k.ExpiresAt == nil:
 		return "active"
 	case *k.ExpiresAt <= now.Unix():
@@ -335,14 +339,32 @@ func newKeysBlock(options *keyOptions, blocked bool) *cobra.Command {
 }
 
 func newKeysDelete(options *keyOptions) *cobra.Command {
-	return oneKey(options, "delete", "Delete a key permanently; its tenant's data stays",
+	return oneKey(options, "delete", "Delete a key; parley keys restore brings it back for 7 days",
 		func(cmd *cobra.Command, at keyPlace, k tenant.KeyDocument) error {
 			if err := at.remove(cmd.Context(), k.ID); err != nil {
 				return err
 			}
 			return options.tell(cmd.OutOrStdout(), map[string]any{"id": k.ID, "deleted": true},
-				k.String()+" is deleted.")
+				k.String()+" is deleted. Restore it within 7 days with: parley keys restore "+k.ID)
 		})
+}
+
+func newKeysRestore(options *keyOptions) *cobra.Command {
+	return &cobra.Command{
+		Use:     "restore ID",
+		Short:   "Restore a key that was deleted in the last 7 days, with its secret",
+		Example: "  parley keys restore key_abc",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return options.with(cmd.Context(), func(at keyPlace) error {
+				k, err := at.restore(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				return options.tell(cmd.OutOrStdout(), k, k.String()+" is restored.")
+			})
+		},
+	}
 }
 
 // showSecret prints a new secret: alone on standard output, so that it can be

@@ -27,6 +27,7 @@ type keyPlace interface {
 	change(ctx context.Context, id string, r tenant.KeyRequest) (tenant.KeyDocument, error)
 	rotate(ctx context.Context, id string, grace time.Duration) (tenant.KeyDocument, error)
 	remove(ctx context.Context, id string) error
+	restore(ctx context.Context, id string) (tenant.KeyDocument, error)
 }
 
 // A keyOptions is what the commands for keys have in common.
@@ -157,10 +158,18 @@ func (s *keyStore) remove(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	if err := s.DeleteKey(ctx, id); err != nil {
+	if err := s.SetAsideKey(ctx, id, time.Now()); err != nil {
 		return err
 	}
 	return s.record(ctx, "api_key.deleted", id, &before, nil)
+}
+
+func (s *keyStore) restore(ctx context.Context, id string) (tenant.KeyDocument, error) {
+	k, err := s.RestoreKey(ctx, id, time.Now())
+	if err != nil {
+		return tenant.KeyDocument{}, err
+	}
+	return k.Document(""), s.record(ctx, "api_key.restored", id, nil, &k)
 }
 
 // A keyServer asks a running server.
@@ -202,4 +211,8 @@ func (s *keyServer) rotate(ctx context.Context, id string, grace time.Duration) 
 func (s *keyServer) remove(ctx context.Context, id string) error {
 	var gone map[string]any
 	return s.Call(ctx, http.MethodDelete, keysPath+"/"+id, nil, &gone)
+}
+
+func (s *keyServer) restore(ctx context.Context, id string) (d tenant.KeyDocument, err error) {
+	return d, s.Call(ctx, http.MethodPost, keysPath+"/"+url.PathEscape(id)+"/restore", nil, &d)
 }

@@ -52,7 +52,7 @@ type projectActor struct {
 func projectKeyOf(d tenant.KeyDocument) projectKey {
 	k := projectKey{KeyDocument: d, Object: "organization.project.api_key", Access: "active",
 		Owner: projectOwner{Type: d.Owner.Type}}
-	if d.Blocked {
+	if d.Blocked || d.BlockedBy != "" {
 		k.Access = "inactive"
 	}
 	actor := &projectActor{ID: d.Owner.ID, Name: d.Owner.Name, CreatedAt: d.CreatedAt, Role: d.Owner.Role}
@@ -178,6 +178,9 @@ func (a *API) ChangeKey(x *exchange.Exchange) error {
 	if err != nil {
 		return err
 	}
+	if err := keepsAccess(change.Blocked, "block the key", x.Values["key"], x.Identity.Key); err != nil {
+		return err
+	}
 	before, err := a.Keys.Store().Key(x.Request.Context(), x.Values["key"])
 	if err != nil {
 		return err
@@ -237,11 +240,32 @@ func (a *API) DeleteKey(x *exchange.Exchange) error {
 	case k.Admin:
 		gone.Object = "organization.admin_api_key.deleted"
 	}
-	if err := store.DeleteKey(x.Request.Context(), id); err != nil {
+	if err := store.SetAsideKey(x.Request.Context(), id, a.Now()); err != nil {
 		return err
 	}
 	x.Changes(id, k.Document(""), nil)
 	return a.changed(x, gone)
+}
+
+// RestoreKey answers POST on the restoration of a key that was deleted.
+func (a *API) RestoreKey(x *exchange.Exchange) error {
+	k, err := a.Keys.Store().RestoreKey(x.Request.Context(), x.Values["key"], a.Now())
+	if err != nil {
+		return err
+	}
+	x.Changes(k.ID, nil, k.Document(""))
+	return a.changedKey(x, k.Document(""))
+}
+
+// keepsAccess refuses to block what the caller acts with: blocked says whether id is to be
+// blocked, and own which one the caller's is.
+func keepsAccess(blocked *bool, what, id, own string) error {
+	if blocked == nil || !*blocked || own == "" || id != own {
+		return nil
+	}
+	return parley.Errorf(parley.Conflict,
+		"You cannot %s %q, because you act with it and would lock yourself out. Use another admin key or account.",
+		what, id)
 }
 
 // ListOrganizations answers GET /v1/organization/projects.
@@ -316,6 +340,9 @@ func (a *API) ChangeOrganization(x *exchange.Exchange) error {
 // applyOrganization changes the organisation that a call names.
 func (a *API) applyOrganization(x *exchange.Exchange, change tenant.OrganizationChange) error {
 	store, id := a.Keys.Store(), x.Values["project"]
+	if err := keepsAccess(change.Blocked, "block the organisation", id, x.Identity.Organization); err != nil {
+		return err
+	}
 	before, err := store.Organization(x.Request.Context(), id)
 	if err != nil {
 		return err
@@ -390,6 +417,10 @@ func (a *API) ChangeUser(x *exchange.Exchange) error {
 		return parley.Invalid("blocked", "Say {\"blocked\": true} or {\"blocked\": false}.")
 	}
 	project, user := x.Values["project"], x.Values["user"]
+	own := x.Identity.Organization + "/" + x.Identity.User
+	if err := keepsAccess(&request.Blocked.Value, "block the user", project+"/"+user, own); err != nil {
+		return err
+	}
 	if err := a.Keys.Store().BlockUser(x.Request.Context(), project, user, request.Blocked.Value); err != nil {
 		return err
 	}

@@ -20,8 +20,8 @@ func Conform(t *testing.T, open func(t *testing.T) *Store) {
 		test func(*testing.T, *Store)
 	}{
 		{"keys", conformKeys}, {"listing", conformListing}, {"changes", conformChanges}, {"rotation", conformRotation},
-		{"tenants", conformOrganizations}, {"users", conformUsers}, {"bad input", conformBadInput},
-		{"secrets", conformSecrets}, {"generations", conformGenerations},
+		{"tenants", conformOrganizations}, {"users", conformUsers}, {"set aside", conformSetAside},
+		{"bad input", conformBadInput}, {"secrets", conformSecrets}, {"generations", conformGenerations},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.test(t, open(t)) })
 	}
@@ -183,14 +183,48 @@ func conformOrganizations(t *testing.T, s *Store) {
 		must(s.ChangeOrganization(t.Context(), "acme", OrganizationChange{Tier: &tier, Blocked: &blocked}))(t), made)
 	k, _ := create(t, s, NewKey{Organization: "acme"}, at(2))
 	same(t, "kept its tier", must(s.Organization(t.Context(), "acme"))(t), made)
+	if by := must(s.Key(t.Context(), k.ID))(t).BlockedBy; by != "organization" {
+		t.Errorf("a key of a blocked organisation is blocked by %q", by)
+	}
 	fails(t, s.DeleteOrganization(t.Context(), "acme"), ErrInUse)
-	check(t, s.DeleteKey(t.Context(), k.ID))
+	check(t, s.SetAsideKey(t.Context(), k.ID, at(3)))
 	check(t, s.DeleteOrganization(t.Context(), "acme"))
 	_, err = s.Organization(t.Context(), "acme")
 	fails(t, err, ErrNotFound)
 	fails(t, s.DeleteOrganization(t.Context(), LocalOrganization), ErrInUse)
 	list := must(s.Organizations(t.Context()))(t)
 	same(t, "what is there from the start", list, []Organization{{ID: LocalOrganization, Tier: parley.Enterprise}})
+}
+
+// conformSetAside deletes a key such that it comes back with its secret, within its time.
+func conformSetAside(t *testing.T, s *Store) {
+	now := at(0)
+	k, secret := create(t, s, NewKey{Organization: "acme", Name: "site"}, now)
+	check(t, s.SetAsideKey(t.Context(), k.ID, now))
+	fails(t, s.SetAsideKey(t.Context(), k.ID, now), ErrNotFound)
+	_, _, err := s.find(t.Context(), secret[:prefixLength])
+	fails(t, err, ErrNotFound)
+	_, err = s.findID(t.Context(), k.ID)
+	fails(t, err, ErrNotFound)
+	if left := must(s.Keys(t.Context(), KeyFilter{}))(t); len(left) != 0 {
+		t.Errorf("a deleted key is listed: %+v", left)
+	}
+	if n := must(s.State(t.Context()))(t).Keys; n != 0 {
+		t.Errorf("%d keys are counted", n)
+	}
+	same(t, "restored", must(s.RestoreKey(t.Context(), k.ID, now.Add(RestoreMax-1)))(t), k)
+	r, _, err := s.find(t.Context(), secret[:prefixLength])
+	check(t, err)
+	same(t, "found again", r.key, k)
+	_, err = s.RestoreKey(t.Context(), k.ID, now)
+	fails(t, err, ErrNotFound)
+	check(t, s.SetAsideKey(t.Context(), k.ID, now))
+	_, err = s.RestoreKey(t.Context(), k.ID, now.Add(RestoreMax))
+	fails(t, err, ErrNotFound)
+	other, _ := create(t, s, NewKey{Organization: "acme"}, now)
+	check(t, s.SetAsideKey(t.Context(), other.ID, now.Add(RestoreMax)))
+	_, err = s.RestoreKey(t.Context(), k.ID, now)
+	fails(t, err, ErrNotFound) // the second deletion removed the first
 }
 
 func conformUsers(t *testing.T, s *Store) {

@@ -34,6 +34,8 @@ type KeyDocument struct {
 	Limits        limit.Limits  `json:"limits"`
 	Admin         bool          `json:"admin"`
 	Blocked       bool          `json:"blocked"`
+	// BlockedBy is "organization" or "user" where not the key but its owner is blocked.
+	BlockedBy string `json:"blocked_by,omitempty"`
 	// Budget is how it stands with its budget; null if it has none of its own, or
 	// its spending is unknown.
 	Budget *limit.StandingDocument `json:"budget"`
@@ -64,6 +66,7 @@ func (k *Key) Document(secret string) KeyDocument {
 		Limits:        k.Limits,
 		Admin:         k.Admin,
 		Blocked:       k.Blocked,
+		BlockedBy:     k.BlockedBy,
 		Owner: OwnerDocument{
 			Object: "organization.service_account",
 			Type:   "service_account",

@@ -143,6 +143,8 @@ type Key struct {
 	Admin bool
 	// Blocked keys are refused until they are unblocked.
 	Blocked bool
+	// BlockedBy says what else blocks it: its "organization", its "user", or nothing.
+	BlockedBy string
 	// Expires is when it ends; zero is never. LastUsed is exact to some seconds.
 	Created, Expires, LastUsed time.Time
 }

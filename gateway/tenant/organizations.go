@@ -94,7 +94,7 @@ func (s *Store) ChangeOrganization(ctx context.Context, id string, c Organizatio
 func (s *Store) DeleteOrganization(ctx context.Context, id string) error {
 	return s.change(ctx, func(t *db.Tx) error {
 		var keys int
-		if err := t.One(`SELECT count(*) FROM api_keys WHERE organization = $1`, []any{id}, &keys); err != nil {
+		if err := t.One(`SELECT count(*) FROM api_keys WHERE organization = $1 AND deleted = 0`, []any{id}, &keys); err != nil {
 			return err
 		}
 		people, err := accounts.CountOf(t, id)
@@ -103,6 +103,9 @@ func (s *Store) DeleteOrganization(ctx context.Context, id string) error {
 		}
 		if people > 0 || keys > 0 || id == LocalOrganization {
 			return ErrInUse
+		}
+		if _, err := t.Exec(`DELETE FROM api_keys WHERE organization = $1`, id); err != nil { // those set aside
+			return err
 		}
 		n, err := t.Exec(`DELETE FROM organizations WHERE id = $1`, id)
 		if err == nil && n == 0 {
@@ -186,7 +189,7 @@ func scanRecord(row db.Row, r *record) error {
 // findID returns the record of the key with this id.
 func (s *Store) findID(ctx context.Context, id string) (r record, err error) {
 	return r, found(s.db.Read(ctx, func(t *db.Tx) error {
-		r, err = db.Only(t, scanRecord, `SELECT `+keyColumns+`, k.digest`+recordOthers+` WHERE k.id = $1`, id)
+		r, err = db.Only(t, scanRecord, `SELECT `+keyColumns+`, k.digest`+recordOthers+` WHERE k.id = $1 AND k.deleted = 0`, id)
 		if err != nil {
 			return err
 		}
@@ -216,7 +219,7 @@ func findRecord(t *db.Tx, prefix string) (r record, err error) {
 }
 
 func findPrefix(t *db.Tx, prefix string) (r record, err error) {
-	r, err = db.Only(t, scanRecord, `SELECT `+keyColumns+`, k.digest`+recordOthers+` WHERE k.prefix = $1`, prefix)
+	r, err = db.Only(t, scanRecord, `SELECT `+keyColumns+`, k.digest`+recordOthers+` WHERE k.prefix = $1 AND k.deleted = 0`, prefix)
 	if !errors.Is(err, db.ErrNoRow) {
 		return r, err
 	}
@@ -225,7 +228,7 @@ func findPrefix(t *db.Tx, prefix string) (r record, err error) {
 		return r, err
 	}
 	r, err = db.Only(t, scanRecord,
-		`SELECT `+keyColumns+`, s.digest`+recordOthers+` JOIN old_secrets s ON s.key_id = k.id WHERE s.prefix = $1`,
+		`SELECT `+keyColumns+`, s.digest`+recordOthers+` JOIN old_secrets s ON s.key_id = k.id WHERE s.prefix = $1 AND k.deleted = 0`,
 		prefix)
 	if end := db.Unstamp(until); r.key.Expires.IsZero() || end.Before(r.key.Expires) {
 		r.key.expireAt(end)

@@ -84,7 +84,7 @@ func readState(t *db.Tx) (now State, err error) {
 	if err != nil {
 		return now, err
 	}
-	err = t.One(`SELECT generation, (SELECT count(*) FROM api_keys) FROM tenant_state`, nil, &now.Generation, &now.Keys)
+	err = t.One(`SELECT generation, (SELECT count(*) FROM api_keys WHERE deleted = 0) FROM tenant_state`, nil, &now.Generation, &now.Keys)
 	now.Generation += people.Generation
 	now.Accounts = people.Accounts
 	return now, err
@@ -167,16 +167,18 @@ func ensure(t *db.Tx, k *Key) error {
 	return err
 }
 
-const keyColumns = `k.id, k.prefix, k.name, k.organization, k.user_id, k.tier, k.limits, k.models, k.admin, k.blocked, k.created, k.expires, k.used`
+const keyColumns = `k.id, k.prefix, k.name, k.organization, k.user_id, k.tier, k.limits, k.models, k.admin, k.blocked, k.created, k.expires, k.used,
+	(SELECT blocked FROM organizations WHERE id = k.organization),
+	coalesce((SELECT blocked FROM users WHERE organization = k.organization AND id = k.user_id), 0)`
 
 func scanKey(r db.Row, k *Key) error { return scanKeyAnd(r, k) }
 
 // scanKeyAnd scans a key, and more after it.
 func scanKeyAnd(r db.Row, k *Key, more ...any) error {
 	var tier, limits, models string
-	var admin, blocked, created, expires, used int64
+	var admin, blocked, created, expires, used, withOrganization, withUser int64
 	into := []any{&k.ID, &k.Prefix, &k.Name, &k.Organization, &k.User, &tier, &limits, &models, &admin, &blocked,
-		&created, &expires, &used}
+		&created, &expires, &used, &withOrganization, &withUser}
 	if err := r.Scan(append(into, more...)...); err != nil {
 		return err
 	}
@@ -184,6 +186,12 @@ func scanKeyAnd(r db.Row, k *Key, more ...any) error {
 		k.Tier = &class
 	}
 	k.Admin, k.Blocked = admin != 0, blocked != 0
+	switch {
+	case withOrganization != 0:
+		k.BlockedBy = "organization"
+	case withUser != 0:
+		k.BlockedBy = "user"
+	}
 	k.Created, k.Expires, k.LastUsed = db.Unstamp(created), db.Unstamp(expires), db.Unstamp(used)
 	return errors.Join(readLimits(limits, &k.Limits), readList(models, &k.Models))
 }
@@ -191,7 +199,7 @@ func scanKeyAnd(r db.Row, k *Key, more ...any) error {
 // Key returns one key.
 func (s *Store) Key(ctx context.Context, id string) (k Key, err error) {
 	return k, found(s.db.Read(ctx, func(t *db.Tx) error {
-		k, err = db.Only(t, scanKey, `SELECT `+keyColumns+` FROM api_keys k WHERE k.id = $1`, id)
+		k, err = db.Only(t, scanKey, `SELECT `+keyColumns+` FROM api_keys k WHERE k.id = $1 AND k.deleted = 0`, id)
 		return err
 	}))
 }
@@ -223,7 +231,7 @@ func (s *Store) Keys(ctx context.Context, f KeyFilter) (keys []Key, err error) {
 		}
 		keys, err = db.All(t, scanKey, `SELECT `+keyColumns+` FROM api_keys k
 			WHERE (k.organization = $1 OR CAST($1 AS TEXT) = '') AND k.admin >= $2 AND (k.created > $3 OR k.created = $3 AND k.id > $4)
-			AND (k.user_id = $6 OR CAST($6 AS TEXT) = '')
+			AND (k.user_id = $6 OR CAST($6 AS TEXT) = '') AND k.deleted = 0
 			ORDER BY k.created, k.id LIMIT $5`, f.Organization, db.Flag(f.Admins), since, f.After, f.Limit, f.User)
 		return err
 	}))
@@ -252,7 +260,7 @@ type KeyChange struct {
 // ChangeKey changes a key and returns it as it is then.
 func (s *Store) ChangeKey(ctx context.Context, id string, c KeyChange) (k Key, err error) {
 	return k, s.change(ctx, func(t *db.Tx) error {
-		if k, err = db.Only(t, scanKey, `SELECT `+keyColumns+` FROM api_keys k WHERE k.id = $1`, id); err != nil {
+		if k, err = db.Only(t, scanKey, `SELECT `+keyColumns+` FROM api_keys k WHERE k.id = $1 AND k.deleted = 0`, id); err != nil {
 			return err
 		}
 		c.apply(&k)
@@ -311,12 +319,47 @@ func (s *Store) RotateKey(ctx context.Context, id string, grace time.Duration,
 			d[:]); err != nil {
 			return err
 		}
-		k, err = db.Only(t, scanKey, `SELECT `+keyColumns+` FROM api_keys k WHERE k.id = $1`, id)
+		k, err = db.Only(t, scanKey, `SELECT `+keyColumns+` FROM api_keys k WHERE k.id = $1 AND k.deleted = 0`, id)
 		return err
 	})
 }
 
-// DeleteKey removes a key. What its tenant keeps stays.
+// RestoreMax is how long a key that was set aside can be restored.
+const RestoreMax = 7 * 24 * time.Hour
+
+// SetAsideKey deletes a key such that it can be restored until [RestoreMax] is over, and
+// removes those of which it is over. What its tenant keeps stays.
+func (s *Store) SetAsideKey(ctx context.Context, id string, now time.Time) error {
+	return s.change(ctx, func(t *db.Tx) error {
+		if _, err := t.Exec(`DELETE FROM api_keys WHERE deleted > 0 AND deleted <= $1`,
+			db.Stamp(now.Add(-RestoreMax))); err != nil {
+			return err
+		}
+		n, err := t.Exec(`UPDATE api_keys SET deleted = $2 WHERE id = $1 AND deleted = 0`, id, db.Stamp(now))
+		if err == nil && n == 0 {
+			err = ErrNotFound
+		}
+		return err
+	})
+}
+
+// RestoreKey ends the deletion of a key that was set aside.
+func (s *Store) RestoreKey(ctx context.Context, id string, now time.Time) (k Key, err error) {
+	return k, s.change(ctx, func(t *db.Tx) error {
+		n, err := t.Exec(`UPDATE api_keys SET deleted = 0 WHERE id = $1 AND deleted > $2`, id,
+			db.Stamp(now.Add(-RestoreMax)))
+		if err == nil && n == 0 {
+			err = ErrNotFound
+		}
+		if err != nil {
+			return err
+		}
+		k, err = db.Only(t, scanKey, `SELECT `+keyColumns+` FROM api_keys k WHERE k.id = $1 AND k.deleted = 0`, id)
+		return err
+	})
+}
+
+// DeleteKey removes a key for good. What its tenant keeps stays.
 func (s *Store) DeleteKey(ctx context.Context, id string) error {
 	return s.change(ctx, func(t *db.Tx) error {
 		n, err := t.Exec(`DELETE FROM api_keys WHERE id = $1`, id)

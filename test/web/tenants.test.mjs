@@ -114,29 +114,63 @@ test('a key is changed, blocked and rotated, a tenant is bounded and blocked', a
   await page.locator('tr[data-key="site"]', { has: page.locator('[data-state]') }).waitFor({ state: 'detached' });
   assert.equal((await chat(keys.site)).status, 200);
 
+  // Nothing that hurts happens before it is asked about, with what it hurts, and it can be undone.
   await page.getByRole('button', { name: 'Block site' }).click();
+  await form.locator('[data-affected]', { hasText: /\d+ requests? in the last hour/ }).waitFor();
+  await wantAccessible(page, 'blocking a key');
+  await form.getByRole('button', { name: 'Cancel' }).click();
+  assert.equal((await chat(keys.site)).status, 200);
+  await page.getByRole('button', { name: 'Block site' }).click();
+  await form.getByRole('button', { name: 'Block', exact: true }).click();
   await page.locator('tr[data-key="site"] .pill.bad').waitFor();
   assert.equal((await chat(keys.site)).status, 401);
-  await page.getByRole('button', { name: 'Unblock site' }).click();
+  await page.getByRole('button', { name: 'Undo' }).last().click();
   await page.locator('tr[data-key="site"] .pill.bad').waitFor({ state: 'detached' });
 
-  await page.getByRole('button', { name: 'Rotate site' }).click();
-  const fresh = await page.locator('#secret').innerText();
-  await page.keyboard.press('Escape');
-  assert.deepEqual([(await chat(keys.site)).status, (await chat(fresh)).status], [401, 200]);
+  const rotate = async (grace) => {
+    await page.getByRole('button', { name: 'Rotate site' }).click();
+    if (grace) await form.getByLabel('The old secret stays valid for').selectOption(grace);
+    await form.getByRole('button', { name: 'Rotate', exact: true }).click();
+    const secret = await page.locator('#secret').innerText();
+    await page.keyboard.press('Escape');
+    return secret;
+  };
+  const second = await rotate();
+  assert.deepEqual([(await chat(keys.site)).status, (await chat(second)).status], [200, 200], 'both secrets hold for a while');
+  const fresh = await rotate('0');
+  assert.deepEqual([(await chat(keys.site)).status, (await chat(second)).status, (await chat(fresh)).status], [401, 401, 200]);
 
   await page.getByRole('button', { name: 'Change acme' }).click();
   await form.getByLabel('Concurrent requests').fill('7');
   await form.getByRole('button', { name: 'Save' }).click();
   await page.locator('tr[data-tenant="acme"]', { hasText: '7 at once' }).waitFor();
   await page.getByRole('button', { name: 'Block acme' }).click();
+  await form.locator('[data-affected]', { hasText: /in the last hour; 1 key\./ }).waitFor();
+  await form.getByRole('button', { name: 'Block', exact: true }).click();
   await page.locator('tr[data-tenant="acme"] .pill.bad').waitFor();
+  await page.locator('tr[data-key="site"]', { hasText: 'organisation blocked' }).waitFor();
   assert.notEqual((await chat(fresh)).status, 200);
+  await page.getByRole('button', { name: 'Unblock acme' }).click();
+  await page.locator('tr[data-tenant="acme"] .pill.bad').waitFor({ state: 'detached' });
 
-  await page.getByRole('button', { name: 'Delete site' }).click();
-  await page.getByRole('button', { name: 'Delete it' }).click();
-  await page.locator('tr[data-key="site"]').waitFor({ state: 'detached' });
-  assert.equal((await chat(fresh)).status, 401);
+  // The organisation that one acts from stays.
+  await page.getByRole('button', { name: 'Block local' }).click();
+  await form.getByRole('button', { name: 'Block', exact: true }).click();
+  await form.getByRole('alert').filter({ hasText: 'lock yourself out' }).waitFor();
+  await page.keyboard.press('Escape');
+  assert.equal((await chat(keys.boss)).status, 200);
+
+  const remove = async () => {
+    await page.getByRole('button', { name: 'Delete site' }).click();
+    await form.getByRole('button', { name: 'Delete', exact: true }).click();
+    await page.locator('tr[data-key="site"]').waitFor({ state: 'detached' });
+    assert.equal((await chat(fresh)).status, 401);
+  };
+  await remove();
+  await page.getByRole('button', { name: 'Undo' }).last().click();
+  await page.locator('tr[data-key="site"]').waitFor();
+  assert.equal((await chat(fresh)).status, 200);
+  await remove();
   await page.closeClean();
 });
 

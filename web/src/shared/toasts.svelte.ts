@@ -11,10 +11,10 @@ class Toasts {
   list = $state<Toast[]>([]);
   #next = 1;
 
-  show(text: string, action?: Toast['action']): void {
+  show(text: string, action?: Toast['action'], ms = shownMs): void {
     const id = this.#next++;
     this.list = [...this.list.slice(-2), { id, text, action }];
-    setTimeout(() => this.dismiss(id), shownMs);
+    setTimeout(() => this.dismiss(id), ms);
   }
 
   dismiss(id: number): void {

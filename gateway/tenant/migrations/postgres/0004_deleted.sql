@@ -1,0 +1,2 @@
+-- When a key was deleted; 0 if it was not. It can be restored for a while.
+ALTER TABLE api_keys ADD COLUMN deleted BIGINT NOT NULL DEFAULT 0;
