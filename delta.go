@@ -11,6 +11,9 @@ type Delta struct {
 	// Text is what comes instead of Tokens from workers that do not tell ids:
 	// foreign engines. Nothing that needs ids works with it.
 	Text string `json:"text,omitempty"`
+	// TextTokens is how many tokens the text, thoughts and calls of the delta are estimated
+	// to have; 0 where nothing is known of them.
+	TextTokens int `json:"text_tokens,omitempty"`
 	// Apart says that a foreign engine separates thoughts and calls from its text
 	// itself: Thoughts and Calls are what it separated.
 	Apart    bool       `json:"apart,omitempty"`
@@ -50,12 +53,12 @@ type Routing struct {
 }
 
 // Count returns how many tokens the delta has. A piece of text counts as one,
-// because its tokens are not known.
+// because its tokens are not known, unless they are estimated.
 func (d *Delta) Count() int {
 	if n := len(d.Tokens); n > 0 || !d.HasText() {
 		return n
 	}
-	return 1
+	return max(1, d.TextTokens)
 }
 
 // HasText reports whether the delta has what came instead of tokens.
@@ -86,6 +89,8 @@ const (
 	FinishStop Finish = "stop"
 	// FinishLength: MaxTokens or the context was reached.
 	FinishLength Finish = "length"
+	// FinishFiltered: a safety policy halted the text, ours or that of a foreign service.
+	FinishFiltered Finish = "content_filter"
 )
 
 // A Logprob is the natural logarithm of a token's probability under the
@@ -141,6 +146,9 @@ type Usage struct {
 	// Outside says that Prefill and Decode were measured from outside the engine,
 	// which does not tell them.
 	Outside bool `json:",omitzero"`
+	// Estimated says that PromptTokens and OutputTokens are estimates: the service that
+	// answered reported none.
+	Estimated bool `json:",omitzero"`
 	// Routing is who gave the last of the answer; nil where there is one worker.
 	Routing *Routing `json:",omitzero"`
 }

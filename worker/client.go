@@ -43,6 +43,9 @@ func newClient(c *Config, patience time.Duration) *http.Client {
 		IdleConnTimeout:       idleMax,
 		ResponseHeaderTimeout: patience,
 	}
+	if c.Upstream != nil {
+		t.Proxy = http.ProxyFromEnvironment
+	}
 	return &http.Client{Transport: t, CheckRedirect: stayHere}
 }
 
@@ -102,6 +105,21 @@ func addressOf(u *url.URL, port string) string {
 	return net.JoinHostPort(u.Hostname(), port)
 }
 
+// anthropicVersion is the version of Anthropic's API that is spoken.
+const anthropicVersion = "2023-06-01"
+
+// distrust has the next probe ask again: an answer failed.
+func (r *Remote) distrust() { r.probed.Store(nil) }
+
+// without returns a text without the key of the engine, which some services repeat in
+// their errors.
+func (r *Remote) without(text string) string {
+	if len(r.cfg.Key) < 8 {
+		return text
+	}
+	return strings.ReplaceAll(text, r.cfg.Key, "…")
+}
+
 // request prepares a request to the engine.
 func (r *Remote) request(ctx context.Context, method, path string, body io.Reader) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, method, r.cfg.URL+path, body)
@@ -111,7 +129,13 @@ func (r *Remote) request(ctx context.Context, method, path string, body io.Reade
 	if trace, ok := parley.TraceOf(ctx); ok {
 		req.Header.Set("Traceparent", trace.String())
 	}
-	if r.cfg.Key != "" {
+	switch {
+	case r.cfg.Kind == Anthropic:
+		req.Header.Set("Anthropic-Version", anthropicVersion)
+		if r.cfg.Key != "" {
+			req.Header.Set("X-Api-Key", r.cfg.Key)
+		}
+	case r.cfg.Key != "":
 		req.Header.Set("Authorization", "Bearer "+r.cfg.Key)
 	}
 	return req, nil
@@ -195,6 +219,7 @@ func (r *Remote) garbled(ctx context.Context, err error) error {
 // refusal makes an error of an answer whose status is not 200.
 func (r *Remote) refusal(resp *http.Response) error {
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	r.distrust()
 	return r.refused(resp.StatusCode, text, resp.Header.Get("Retry-After"))
 }
 
@@ -233,6 +258,7 @@ const retryMax = 24 * time.Hour
 // refused makes an error of a status and the text that explains it.
 func (r *Remote) refused(status int, body []byte, retryAfter string) error {
 	f := explain(body)
+	f.Message = r.without(f.Message)
 	e := &parley.Error{Code: codeOf(status, f.Message), Message: f.Message, Param: f.Param}
 	if f.Code != "" {
 		e.Code, e.Wait = f.Code, f.Wait
@@ -249,6 +275,9 @@ func (r *Remote) refused(status int, body []byte, retryAfter string) error {
 	}
 	return e
 }
+
+// statusOverloaded is what Anthropic's API answers when it has no room.
+const statusOverloaded = 529
 
 // codeOf says what a status of a foreign engine means: clients get the same status.
 // The engine's own faults, and credentials of ours that it refuses, are not about the
@@ -275,7 +304,7 @@ func codeOf(status int, message string) parley.Code {
 		return parley.Conflict
 	case http.StatusTooManyRequests:
 		return parley.RateLimited
-	case http.StatusServiceUnavailable:
+	case http.StatusServiceUnavailable, statusOverloaded:
 		return parley.Overloaded
 	}
 	if status >= 400 && status < 500 {
@@ -288,6 +317,9 @@ func codeOf(status int, message string) parley.Code {
 // for that.
 func tooLong(message string) bool {
 	m := strings.ToLower(message)
+	if strings.Contains(m, "prompt is too long") || strings.Contains(m, "context_length_exceeded") {
+		return true
+	}
 	return strings.Contains(m, "context") && (strings.Contains(m, "length") || strings.Contains(m, "size") ||
 		strings.Contains(m, "exceed"))
 }

@@ -20,6 +20,7 @@ var dialects = map[Kind]foreign.Dialect{
 	SGLang:     foreign.SGLang,
 	LlamaCpp:   foreign.LlamaCpp,
 	Ollama:     foreign.Ollama,
+	Anthropic:  foreign.Anthropic,
 }
 
 // foreign has an engine of another make answer q.
@@ -50,16 +51,22 @@ func (r *Remote) foreign(ctx context.Context, q *parley.Request, yield func(parl
 		yield(parley.Delta{}, err)
 		return
 	}
-	resp, err := r.send(ctx, speak.Path, body)
+	known := r.upstreamModel(q.Model)
+	quiet, guard := guardSilence(ctx, r.silenceMax())
+	resp, err := r.send(quiet, speak.Path, known.rename(body))
 	if err != nil {
-		yield(parley.Delta{}, err)
+		yield(parley.Delta{}, guard.explain(r.cfg.URL, err))
 		return
 	}
 	defer resp.Body.Close()
 	a := foreign.NewAssembly(q, len(q.Prompt)-asked)
-	for message, err := range speak.Messages(resp.Body) {
+	if known.Gauge != nil {
+		a.GaugedBy(known.Gauge)
+	}
+	for message, err := range speak.Messages(guardedBody{resp.Body, guard}) {
 		if err != nil {
-			yield(parley.Delta{}, r.unreachable(ctx, err))
+			r.distrust()
+			yield(parley.Delta{}, guard.explain(r.cfg.URL, r.unreachable(ctx, err)))
 			return
 		}
 		if err := r.take(a, &speak, message); err != nil {
@@ -83,7 +90,8 @@ func (r *Remote) foreign(ctx context.Context, q *parley.Request, yield func(parl
 	}
 	last, complete := a.End()
 	if !complete {
-		yield(parley.Delta{}, r.unreachable(ctx, io.ErrUnexpectedEOF))
+		r.distrust()
+		yield(parley.Delta{}, guard.explain(r.cfg.URL, r.unreachable(ctx, io.ErrUnexpectedEOF)))
 		return
 	}
 	yield(last, nil)
@@ -96,6 +104,7 @@ func (r *Remote) engineFor(model string) *foreign.Engine {
 		ContextTokens: r.contextTokens(model),
 		Configured:    r.cfg.ContextTokens,
 		Text:          r.cfg.Text,
+		OutputTokens:  r.upstreamModel(model).OutputTokens,
 	}
 }
 
@@ -122,6 +131,7 @@ func (r *Remote) take(a *foreign.Assembly, speak *foreign.Dialect, message []byt
 			Code int `json:"code"`
 		}
 		_ = json.Unmarshal(failed.Error, &coded)
+		coded.Code = max(coded.Code, statusOfType(failed.Error))
 		return r.refused(max(coded.Code, failed.Code, http.StatusInternalServerError*b2i(coded.Code+failed.Code == 0)),
 			message, "")
 	}
@@ -130,6 +140,21 @@ func (r *Remote) take(a *foreign.Assembly, speak *foreign.Dialect, message []byt
 			err)
 	}
 	return nil
+}
+
+// statusOfType returns the status that an error of a type would have had before the answer began,
+// in Anthropic's words; 0 for others.
+func statusOfType(failed json.RawMessage) int {
+	var typed struct {
+		Type string `json:"type"`
+	}
+	_ = json.Unmarshal(failed, &typed) // what has no type has no status
+	return map[string]int{
+		"overloaded_error":      statusOverloaded,
+		"rate_limit_error":      http.StatusTooManyRequests,
+		"invalid_request_error": http.StatusBadRequest,
+		"request_too_large":     http.StatusRequestEntityTooLarge,
+	}[typed.Type]
 }
 
 func b2i(b bool) int {
@@ -178,9 +203,9 @@ func refuse(q *parley.Request, p Promises, k Kind) error {
 	case len(q.Stop.Tokens) > 0 && !p.TokenIDs:
 		return parley.Invalid("stop_token_ids",
 			"engines of kind %s return no token ids, so stop tokens are not supported", k)
-	case q.Stop.IgnoreEnd && (k == Ollama || k == OpenAI || k == OpenAIChat):
+	case q.Stop.IgnoreEnd && (k == Ollama || k == OpenAI || k.takesTurns()):
 		return parley.Invalid("ignore_eos", "engines of kind %s do not support ignore_eos", k)
-	case k == OpenAIChat && len(q.Turns) == 0:
+	case k.takesTurns() && len(q.Turns) == 0:
 		return parley.Invalid("messages",
 			"engines of kind %s accept only conversations, and no other prompts", k)
 	}

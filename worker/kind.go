@@ -24,10 +24,17 @@ const (
 	OpenAI Kind = "openai"
 	// OpenAIChat is one that has /v1/chat/completions and no other.
 	OpenAIChat Kind = "openai-chat"
+	// Anthropic is any server with Anthropic's /v1/messages.
+	Anthropic Kind = "anthropic"
 )
 
 // Kinds lists all of them.
-func Kinds() []Kind { return []Kind{Parley, VLLM, SGLang, LlamaCpp, Ollama, OpenAI, OpenAIChat} }
+func Kinds() []Kind {
+	return []Kind{Parley, VLLM, SGLang, LlamaCpp, Ollama, OpenAI, OpenAIChat, Anthropic}
+}
+
+// takesTurns reports whether engines of the kind take conversations and render them themselves.
+func (k Kind) takesTurns() bool { return k == OpenAIChat || k == Anthropic }
 
 // ParseKind reads the name of a kind.
 func ParseKind(name string) (Kind, error) {
@@ -242,6 +249,13 @@ var promises = map[Kind]Promises{
 		Tools:   CallOwn,
 		Resume:  ResumeNone,
 		Choices: true,
+	},
+	Anthropic: {
+		Salts:   SaltNone,
+		Cancel:  true,
+		Grammar: HoldNone,
+		Tools:   CallOwn,
+		Resume:  ResumeNone,
 	},
 }
 

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"parley"
 )
@@ -20,6 +21,12 @@ import (
 func (r *Remote) Probe(ctx context.Context) (Status, error) {
 	var s Status
 	var err error
+	if r.cfg.Upstream != nil {
+		if s, err = r.probeUpstream(ctx); err == nil {
+			r.status.Store(&s)
+		}
+		return s, err
+	}
 	switch r.cfg.Kind {
 	case Parley:
 		s, err = r.probeParley(ctx)
@@ -35,6 +42,26 @@ func (r *Remote) Probe(ctx context.Context) (Status, error) {
 	}
 	s.Models = r.ourModels(s.Models)
 	r.status.Store(&s)
+	return s, nil
+}
+
+// probeUpstream asks whether the service is there and takes the key. What it lists is not
+// looked at: lists of hosted services name neither all aliases nor all deployments.
+func (r *Remote) probeUpstream(ctx context.Context) (Status, error) {
+	if last := r.probed.Load(); last != nil && time.Now().Before(last.until) {
+		return last.status, nil
+	}
+	var list struct{}
+	if err := r.get(ctx, "/v1/models", &list); err != nil && parley.CodeOf(err) != parley.NotFound &&
+		parley.CodeOf(err) != parley.MethodNotAllowed {
+		return Status{}, err
+	}
+	var models []parley.Model
+	for _, name := range slices.Sorted(maps.Keys(r.cfg.Upstream.Models)) {
+		models = append(models, parley.Model{ID: name, ContextTokens: r.cfg.Upstream.Models[name].ContextTokens})
+	}
+	s := Status{Models: models}
+	r.probed.Store(&probeState{time.Now().Add(r.cfg.Upstream.ProbeEvery), s})
 	return s, nil
 }
 
@@ -65,7 +92,7 @@ func (r *Remote) probeParley(ctx context.Context) (Status, error) {
 // and version are vLLM's and SGLang's.
 func (r *Remote) probeOpenAI(ctx context.Context) (Status, error) {
 	var s Status
-	plain := r.cfg.Kind == OpenAI || r.cfg.Kind == OpenAIChat
+	plain := r.cfg.Kind == OpenAI || r.cfg.Kind.takesTurns()
 	if !plain {
 		if err := r.healthy(ctx, "/health"); err != nil {
 			return s, err

@@ -54,6 +54,8 @@ type Config struct {
 	// Silence is how long a worker may give no sign of life, while one is
 	// expected, before its connections are given up; 0 means 5 s.
 	Silence time.Duration
+	// Upstream is set for a service that is fronted without its tokenizer; nil otherwise.
+	Upstream *Upstream
 	// Log receives what no caller is told; nil means none.
 	Log *slog.Logger
 }
@@ -70,13 +72,16 @@ func (c *Config) setDefaults() error {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	c.URL = strings.TrimRight(c.URL, "/")
+	if c.Upstream != nil { // services are known by either
+		c.URL = strings.TrimSuffix(c.URL, "/v1")
+	}
 	if u, err := url.Parse(c.URL); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return fmt.Errorf("%q is not the URL of a worker: write it as http://host:port", c.URL)
 	}
 	if _, err := ParseKind(string(c.Kind)); err != nil {
 		return err
 	}
-	if !PromisesOf(c.Kind).TokenPrompts && c.Kind != OpenAIChat && c.Text == nil {
+	if !PromisesOf(c.Kind).TokenPrompts && !c.Kind.takesTurns() && c.Text == nil {
 		return fmt.Errorf("worker %s: %s accepts no token ids, so the model's tokenizer is needed", c.URL, c.Kind)
 	}
 	if c.Window < 1 || c.Silence < 0 || c.ContextTokens < 0 {
@@ -102,6 +107,8 @@ type Remote struct {
 	wire *wire.Client
 	// status is what the last probe found, nil before the first.
 	status atomic.Pointer[Status]
+	// probed is what an upstream said last.
+	probed atomic.Pointer[probeState]
 	// heard is the number after that of the latest batch of events.
 	heard atomic.Uint64
 }
@@ -198,7 +205,7 @@ func (r *Remote) Models() []parley.Model {
 
 // theirName returns what the engine calls the model of a request.
 func (r *Remote) theirName(model string) string {
-	return cmp.Or(r.cfg.Names[model], r.cfg.Model, model)
+	return cmp.Or(r.upstreamModel(model).Name, r.cfg.Names[model], r.cfg.Model, model)
 }
 
 // ourModels returns the engine's models by the names that requests use: one may
@@ -217,6 +224,23 @@ func (r *Remote) ourModels(theirs []parley.Model) (ours []parley.Model) {
 		}
 	}
 	return ours
+}
+
+// silenceMax is how long the engine may send nothing while an answer is expected; 0 for ever.
+func (r *Remote) silenceMax() time.Duration {
+	if r.cfg.Upstream == nil {
+		return 0
+	}
+	return r.cfg.Upstream.Silence
+}
+
+// upstreamModel returns what is known of a model of an upstream; the zero value for
+// other engines.
+func (r *Remote) upstreamModel(model string) UpstreamModel {
+	if r.cfg.Upstream == nil {
+		return UpstreamModel{}
+	}
+	return r.cfg.Upstream.Models[model]
 }
 
 // Generate has the engine answer q; see [parley.Worker].

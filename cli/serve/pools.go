@@ -20,6 +20,7 @@ import (
 	"parley/fleet/discover"
 	"parley/gateway"
 	"parley/gateway/models"
+	"parley/token/gauge"
 	"parley/worker"
 	"parley/worker/host"
 
@@ -38,8 +39,10 @@ type backend struct {
 	freeBytes int64
 	// workerTLS is how workers are spoken to over https.
 	workerTLS func() *tls.Config
-	stop      context.CancelFunc
-	finds     sync.WaitGroup
+	// gauges are those of the models of upstreams.
+	gauges map[string]*gauge.Gauge
+	stop   context.CancelFunc
+	finds  sync.WaitGroup
 }
 
 // openBack starts what computes. It is closed even if there is an error.
@@ -54,8 +57,15 @@ func openBack(ctx context.Context, s *settings.Settings, registry prometheus.Reg
 	} else if b.served, err = Fronts(s, log); err != nil {
 		return b, err
 	}
-	if pools := s.AllPools(); len(pools) > 0 {
-		err = b.gatherFleet(ctx, s, pools, registry, log)
+	own := len(b.served)
+	if err = b.offerUpstreams(s); err != nil {
+		return b, err
+	}
+	if len(b.served) == 0 {
+		return b, errors.New("--model none serves nothing of its own: configure upstreams")
+	}
+	if pools := s.AllPools(); len(pools) > 0 || len(s.Upstreams) > 0 {
+		err = b.gatherFleet(ctx, s, own, pools, registry, log)
 	}
 	return b, err
 }
@@ -73,6 +83,9 @@ func (b *backend) close() error {
 
 // Fronts opens of each model what the gateway needs: how text becomes tokens.
 func Fronts(s *settings.Settings, log *slog.Logger) (list []models.Config, err error) {
+	if s.NoModels() {
+		return nil, nil
+	}
 	candidates, err := openModels(s, log)
 	for i, c := range candidates {
 		front, fault := host.OpenFront(c)
@@ -90,12 +103,17 @@ func Fronts(s *settings.Settings, log *slog.Logger) (list []models.Config, err e
 	return list, err
 }
 
-// gatherFleet makes a fleet of the pools, and lets its workers be found.
-func (b *backend) gatherFleet(ctx context.Context, s *settings.Settings, pools []settings.PoolConfig,
+// gatherFleet makes a fleet of the pools and the upstreams, and lets its workers be found. The first own
+// models are not of upstreams; without pools, engines of this process answer for them.
+func (b *backend) gatherFleet(ctx context.Context, s *settings.Settings, own int, pools []settings.PoolConfig,
 	registry prometheus.Registerer,
 	log *slog.Logger) error {
 	cfg := fleet.Config{Log: log, Registry: registry, HedgeAfter: s.HedgeAfter, EmptyWait: s.Admission.WorkerWait}
-	for _, m := range b.served {
+	first := 0
+	if len(pools) == 0 {
+		first = own
+	}
+	for _, m := range b.served[first:] {
 		cfg.Models = append(cfg.Models, parley.Model{ID: m.ID, ContextTokens: m.ContextTokens})
 	}
 	var registering []discover.Admission
@@ -104,11 +122,17 @@ func (b *backend) gatherFleet(ctx context.Context, s *settings.Settings, pools [
 		if err != nil {
 			return err
 		}
+		if len(p.Models) == 0 && len(s.Upstreams) > 0 {
+			for _, m := range b.served[:own] {
+				p.Models = append(p.Models, m.ID)
+			}
+		}
 		cfg.Pools = append(cfg.Pools, p)
 		if at := slices.IndexFunc(pools[i].Workers, func(w settings.PoolWorker) bool { return w.Register }); at >= 0 {
 			registering = append(registering, s.JoinAdmission(p.Name, &pools[i].Workers[at]))
 		}
 	}
+	cfg.Pools = append(cfg.Pools, upstreamPools(s)...)
 	f, err := fleet.New(cfg)
 	if err != nil {
 		return err
@@ -127,8 +151,13 @@ func (b *backend) gatherFleet(ctx context.Context, s *settings.Settings, pools [
 		}
 		b.api.Register = registrar
 	}
-	for i := range b.served {
-		b.served[i].Worker = f
+	for i := range b.served[first:] {
+		b.served[first+i].Worker = f
+	}
+	for i := range s.Upstreams {
+		if err := b.findUpstream(ctx, &s.Upstreams[i], log); err != nil {
+			return fmt.Errorf("upstream %s: %w", s.Upstreams[i].Name, err)
+		}
 	}
 	for i := range pools {
 		for j := range pools[i].Workers {

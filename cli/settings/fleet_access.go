@@ -72,5 +72,8 @@ func (s *Settings) Computes() bool {
 			}
 		}
 	}
-	return len(pools) == 0
+	return len(pools) == 0 && !s.NoModels()
 }
+
+// NoModels reports whether this process is to have no models of its own: only upstreams.
+func (s *Settings) NoModels() bool { return len(s.Models) == 1 && s.Models[0] == (Model{Path: "none"}) }

@@ -108,7 +108,8 @@ var List = withSecretFiles(slices.Concat([]Setting{
 	{Key: "log-level", wants: "debug, info, warn or error",
 		Help: "log at `LEVEL` and above: debug, info, warn or error (default info)",
 		set:  func(s *Settings, text string) error { return s.LogLevel.UnmarshalText([]byte(text)) }},
-}, traceSettings, objectiveSettings, overloadSettings, fleetSettings, economySettings, tenantSettings, limitSettings,
+}, traceSettings, objectiveSettings, overloadSettings, fleetSettings, upstreamSettings, economySettings,
+	tenantSettings, limitSettings,
 	safetySettings))
 
 // everySetting is what a file of settings and variables may give, whichever

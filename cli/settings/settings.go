@@ -148,8 +148,14 @@ const (
 	DraftOff  = "off"
 )
 
+// Services are other services whose models are offered.
+type Services struct {
+	Upstreams []UpstreamConfig
+}
+
 // Fleet are what they set.
 type Fleet struct {
+	Services
 	// WorkerCA, workerClientCert and workerClientKey are files for TLS with workers.
 	WorkerCA, WorkerClientCert, WorkerClientKey string
 

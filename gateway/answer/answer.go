@@ -13,6 +13,7 @@ import (
 	"parley/gateway/dialect"
 	"parley/gateway/infer"
 	"parley/token"
+	"parley/token/gauge"
 )
 
 // An Answer puts the deltas of a call together: text and log-probabilities
@@ -50,6 +51,7 @@ type Answer struct {
 	// judged has moderators outside judge a choice that was collected to its
 	// end; nil if none is to be asked.
 	judged func(choice int, w *CollectedChoice) error
+	gauge  *gauge.Gauge
 }
 
 // An answeredPrompt is a prompt and what a worker said of it.
@@ -97,6 +99,8 @@ type Options struct {
 	Work     *infer.Generation
 	Requests []*parley.Request
 	Tokens   *token.Tokenizer
+	// Gauge estimates tokens where Tokens is not the model's own tokenizer; nil where it is.
+	Gauge *gauge.Gauge
 	// Held is what the answer is held to; muted answers show no new tokens.
 	Held  *Constraint
 	Muted bool
@@ -131,6 +135,7 @@ func New(o Options) *Answer {
 		reports:     o.Requests[0].Progress,
 		seen:        o.Seen,
 		judged:      o.Judged,
+		gauge:       o.Gauge,
 	}
 	for _, r := range o.Requests {
 		a.Prompts = append(a.Prompts, answeredPrompt{Tokens: r.Prompt})
@@ -217,7 +222,7 @@ func (a *Answer) accept(e infer.Event) ([]Piece, error) {
 	}
 	index := e.Prompt*a.PerPrompt + d.Choice
 	c := a.Choices[index]
-	if c.finish == FinishFiltered || a.spent && c.finish != "" {
+	if c.halted() || a.spent && c.finish != "" {
 		return a.afterHalt(e)
 	}
 	if c.finish != "" && (d.Count() > 0 || d.Finish != "") {
@@ -239,7 +244,7 @@ func (a *Answer) accept(e infer.Event) ([]Piece, error) {
 		last.Finish, d.Finish = c.finish, c.finish
 	}
 	a.seen(index, infer.Step{Delta: d, Shared: e.Shared})
-	if c.finish == FinishFiltered || a.spent {
+	if c.halted() || a.spent {
 		a.endHalted()
 		return pieces, nil
 	}
@@ -281,6 +286,7 @@ func (a *Answer) settle(prompt int, u parley.Usage) error {
 	a.Usage.Unenforced = cmp.Or(a.Usage.Unenforced, u.Unenforced)
 	a.Usage.DroppedTokens += u.DroppedTokens
 	a.Usage.OutputTokens += u.OutputTokens
+	a.Usage.Estimated = a.Usage.Estimated || u.Estimated
 	a.Usage.Beside(&u)
 	if u.Routing != nil {
 		a.Usage.Routing = u.Routing
@@ -359,7 +365,7 @@ func (c *choice) takeApart(d *parley.Delta) (pieces []Piece) {
 	}
 	if d.Thoughts != "" {
 		pieces = append(pieces, Piece{Reasoning: d.Thoughts})
-		c.thoughtTokens++
+		c.thoughtTokens += max(1, d.TextTokens)
 	}
 	for _, call := range d.Calls {
 		if call.Index < 0 || call.Index > c.apart.calls || call.Index == c.apart.calls && call.Name == "" {
@@ -468,6 +474,9 @@ func (c *choice) screened(pieces []Piece, tokens int) []Piece {
 	})
 }
 
+// halted reports whether the policy here ended the choice.
+func (c *choice) halted() bool { return c.screen != nil && c.screen.halted }
+
 // afterHalt takes what a worker says of a choice after it was halted: no client
 // gets it, but it may be the account of the whole prompt.
 func (a *Answer) afterHalt(e infer.Event) ([]Piece, error) {
@@ -486,9 +495,9 @@ func (a *Answer) endHalted() {
 			return
 		}
 	}
-	a.Usage = parley.Usage{}
+	a.Usage = parley.Usage{Estimated: a.gauge != nil}
 	for i := range a.Prompts {
-		a.Usage.PromptTokens += len(a.Prompts[i].Tokens)
+		a.Usage.PromptTokens += a.gauge.Prompt(len(a.Prompts[i].Tokens))
 	}
 	for _, c := range a.Choices {
 		a.Usage.OutputTokens += c.outputTokens

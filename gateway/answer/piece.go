@@ -50,9 +50,8 @@ type CallPiece struct {
 // worker knows of no tools, so it is said here.
 const FinishToolCalls parley.Finish = "tool_calls"
 
-// FinishFiltered is why a choice ended that the safety policy halted. A worker
-// knows of no policy, so it is said here.
-const FinishFiltered parley.Finish = "content_filter"
+// FinishFiltered is why a choice ended that a safety policy halted.
+const FinishFiltered = parley.FinishFiltered
 
 // Join appends p, or adds it to the last piece of its choice where that keeps
 // the order of what was said.

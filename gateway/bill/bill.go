@@ -30,6 +30,8 @@ type Bill struct {
 	granted, step int64
 	// estimate learns from the answer.
 	estimate *limit.Estimate
+	// gauged: tokens are estimates until the upstream reports them.
+	gauged bool
 	// id is the entry's in the ledger.
 	id   string
 	once sync.Once
@@ -53,6 +55,8 @@ func (p *Payer) Reserve(ctx context.Context, m *models.Model, requests []*parley
 		model: m.ID,
 		price: p.office.Prices.Of(m.ID, who.Tier),
 		id:    p.record.ID,
+
+		gauged: m.Gauge != nil,
 	}
 	if p.bills > 1 {
 		b.id = fmt.Sprintf("%s-%d", p.record.ID, p.bills)
@@ -110,14 +114,15 @@ func (b *Bill) Grow(tokens int64) bool {
 func useOf(m *models.Model, requests []*parley.Request, accounts []limit.Account) limit.Use {
 	var use limit.Use
 	for _, r := range requests {
-		use.Input += int64(len(r.Prompt))
+		prompt := m.PromptTokens(r.Prompt)
+		use.Input += int64(prompt)
 		if r.Embed {
 			continue
 		}
 		choices := int64(max(r.Choices, 1))
 		longest := int64(r.MaxTokens)
 		if longest == 0 {
-			longest = int64(max(m.ContextTokens-len(r.Prompt), 1))
+			longest = int64(max(m.ContextTokens-prompt, 1))
 			for i := range accounts {
 				if most := accounts[i].Limits.OutputTokensPerMinute / choices; most > 0 && most < longest {
 					longest = most
@@ -146,7 +151,7 @@ func (b *Bill) Close() {
 	}
 	b.once.Do(func() {
 		r := b.payer.record
-		u, outcome := parley.Usage{OutputTokens: r.OutputTokens()}, "error"
+		u, outcome := parley.Usage{OutputTokens: r.OutputTokens(), Estimated: b.gauged}, "error"
 		if b.ctx.Err() != nil {
 			outcome = string(parley.Cancelled)
 		}
@@ -175,6 +180,9 @@ func (b *Bill) charge(u *parley.Usage, outcome string) {
 	o := b.payer.office
 	e := b.entry(u, outcome)
 	b.payer.record.Charge(e.Cost)
+	if b.gauged {
+		b.payer.record.Recount(u)
+	}
 	if o.Ledger != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(b.ctx), ledgerWait)
 		defer cancel()
@@ -221,6 +229,7 @@ func (b *Bill) entry(u *parley.Usage, outcome string) *ledger.Entry {
 		Worker:       route.Worker,
 		Reason:       route.Reason,
 		Outcome:      outcome,
+		Estimated:    u.Estimated,
 		Shared:       r.Shared(),
 		Batch:        r.Background,
 		Stages:       r.Stages(time.Duration(b.Routed.Load()), u),

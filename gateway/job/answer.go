@@ -32,7 +32,7 @@ func (j *Job) Answer(ctx context.Context, p *Query) (a *answer.Answer, stop func
 		if len(p.requests) > 1 {
 			r.ID = fmt.Sprintf("%s-%d", j.Record.ID, i)
 		}
-		j.Record.AddPrompt(len(r.Prompt))
+		j.Record.AddPrompt(p.model.PromptTokens(r.Prompt))
 	}
 	j.Record.Handed()
 	work := j.run(ctx, p, 0, b)
@@ -41,6 +41,7 @@ func (j *Job) Answer(ctx context.Context, p *Query) (a *answer.Answer, stop func
 		Work:        work,
 		Requests:    p.requests,
 		Tokens:      p.model.Tokenizer,
+		Gauge:       p.model.Gauge,
 		Held:        &p.constraint,
 		Muted:       p.muted,
 		Reader:      p.reads,

@@ -49,7 +49,7 @@ func (j *Job) Chat(ctx context.Context, m *models.Model, request *openai.ChatReq
 	if prompt, err = j.capped(m, request, prompt); err != nil {
 		return nil, err
 	}
-	maxTokens, err := m.OutputTokens("messages", len(prompt), &request.Generation)
+	maxTokens, err := m.OutputTokens("messages", m.PromptTokens(prompt), &request.Generation)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func (j *Job) capped(
 	m *models.Model, request *openai.ChatRequest, prompt []parley.Token,
 ) ([]parley.Token, error) {
 	tier := j.Tier()
-	if j.internal || tier.Tokens == 0 || len(prompt) <= tier.Tokens {
+	if j.internal || tier.Tokens == 0 || m.PromptTokens(prompt) <= tier.Tokens {
 		return prompt, nil
 	}
 	policy := tier.Policy
@@ -175,7 +175,7 @@ func (j *Job) plain(
 	if err := j.cappedPlain("prompt", len(prompt)); err != nil {
 		return nil, err
 	}
-	maxTokens, err := m.OutputTokens("prompt", len(prompt), g)
+	maxTokens, err := m.OutputTokens("prompt", m.PromptTokens(prompt), g)
 	if err != nil {
 		return nil, err
 	}

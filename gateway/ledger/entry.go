@@ -27,6 +27,10 @@ type Entry struct {
 	Worker, Reason string
 	// Outcome is the reason of the finish, or the code of the error.
 	Outcome string
+	// Estimated: the tokens are estimates, as the upstream that answered reported none.
+	Estimated bool
+	// Tags are what the client says the request was for.
+	Tags map[string]string
 	// Shared answers were computed for another request; Batch ones without a client.
 	Shared, Batch bool
 	Stages        Stages

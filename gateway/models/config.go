@@ -7,6 +7,7 @@ import (
 
 	"parley"
 	"parley/token"
+	"parley/token/gauge"
 )
 
 // A Config is one model as clients see it.
@@ -19,6 +20,9 @@ type Config struct {
 	Tokenizer *token.Tokenizer
 	// Template renders conversations; nil serves plain completions only.
 	Template *token.ChatTemplate
+	// Gauge is set for a model whose own tokenizer is not known: Tokenizer is then another one, and
+	// the gauge estimates from its counts what the model will count.
+	Gauge *gauge.Gauge
 	// ContextTokens bounds prompt and answer together; default: what the worker says.
 	ContextTokens int
 	// OwnedBy is shown in the list of models; default "parley".

@@ -2,6 +2,7 @@ package models
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -41,6 +42,9 @@ func newModel(served Config, now func() time.Time) *Model {
 	}
 	m.ContextTokens = served.Context()
 	m.BytesPerToken = sync.OnceValue(func() int { return bytesPerToken(served.Tokenizer) })
+	if served.Gauge != nil { // ids are the upstream's business, and nothing follows from bytes for sure
+		m.VocabTokens, m.BytesPerToken = math.MaxInt32, func() int { return 0 }
+	}
 	m.OwnedBy = cmp.Or(m.OwnedBy, "parley")
 	if m.Created.IsZero() {
 		m.Created = now()
@@ -70,6 +74,9 @@ const answerTokensMin = 1024
 // error if they do not fit the context; 0 asks for as many as fit. Only a
 // number that the client named itself can be too large.
 func (m *Model) OutputTokens(param string, promptTokens int, g *openai.Generation) (int, error) {
+	if m.Gauge != nil {
+		return m.estimatedOutput(param, promptTokens, g)
+	}
 	room := m.ContextTokens - promptTokens
 	switch {
 	case g.Sinks > 0:
@@ -83,6 +90,22 @@ func (m *Model) OutputTokens(param string, promptTokens int, g *openai.Generatio
 	}
 	return 0, openai.ContextTooLong(param, m.ContextTokens, promptTokens, g.MaxTokens)
 }
+
+// estimateSlack is how many times the context a prompt must be estimated to have before it is
+// refused here: whether a prompt fits that is near its context, only the upstream knows.
+const estimateSlack = 2
+
+// estimatedOutput is OutputTokens for a model whose tokens are estimated.
+func (m *Model) estimatedOutput(param string, promptTokens int, g *openai.Generation) (int, error) {
+	if promptTokens > estimateSlack*m.ContextTokens {
+		return 0, openai.ContextTooLong(param, m.ContextTokens, promptTokens, 0)
+	}
+	return g.MaxTokens, nil
+}
+
+// PromptTokens returns how many tokens a prompt has or, where the model's tokenizer is not known, is
+// expected to have.
+func (m *Model) PromptTokens(prompt []parley.Token) int { return m.Gauge.Prompt(len(prompt)) }
 
 // TokenText returns a token for people to read.
 func (m *Model) TokenText(id parley.Token) string { return openai.TokenText(m.Tokenizer.Bytes(id)) }

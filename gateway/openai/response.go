@@ -27,14 +27,19 @@ type Extras struct {
 	// Unenforced names the keywords of a schema that is not strict which the answer
 	// was not held to.
 	Unenforced []string `json:"unenforced,omitempty"`
+	// EstimatedUsage: the upstream that answered reported no usage, so it is an estimate.
+	EstimatedUsage bool `json:"estimated_usage,omitempty"`
 }
 
 // ExtrasOf returns what is to be said of an answer with a usage, nil if nothing is.
 func ExtrasOf(u parley.Usage) *Extras {
-	if u.Unenforced == "" {
+	e := Extras{EstimatedUsage: u.Estimated}
+	if u.Unenforced != "" {
+		e.Unenforced = strings.Split(u.Unenforced, ",")
+	} else if !u.Estimated {
 		return nil
 	}
-	return &Extras{Unenforced: strings.Split(u.Unenforced, ",")}
+	return &e
 }
 
 // A ChatChoice is one of the answers in a [ChatResponse].

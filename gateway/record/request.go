@@ -136,6 +136,15 @@ func (q *Request) Constrain(format string, tools int) {
 // AddPrompt counts the tokens of a prompt.
 func (q *Request) AddPrompt(tokens int) { q.answer.promptTokens += tokens }
 
+// Recount replaces estimates by what was charged in the end.
+func (q *Request) Recount(u *parley.Usage) {
+	if q.answer.promptTokens > 0 && u.PromptTokens > 0 {
+		q.answer.promptTokens = u.PromptTokens
+	}
+	q.answer.outputTokens = u.OutputTokens
+	q.answer.usage.Estimated = u.Estimated
+}
+
 // PromptTokens returns how many tokens the prompts have.
 func (q *Request) PromptTokens() int { return q.answer.promptTokens }
 
@@ -230,6 +239,7 @@ func (q *Request) Delta(choice int, came infer.Step) {
 		m.finishes.WithLabelValues(string(d.Finish)).Inc()
 	}
 	if u := d.Usage; u != nil {
+		a.usage.Estimated = a.usage.Estimated || u.Estimated
 		a.usage.CachedTokens += u.CachedTokens
 		a.usage.Miss = cmp.Or(a.usage.Miss, u.Miss)
 		a.usage.Beside(u)

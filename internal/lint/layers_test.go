@@ -46,7 +46,7 @@ var layers = [][]string{
 	{"worker/foreign", "worker/kvevents"},
 	{"route/kvindex", "worker/zmq", "worker/gbnf"},
 	{"token"},
-	{"token/jinja", "token/jsonscan"},
+	{"token/jinja", "token/jsonscan", "token/gauge"},
 	{"engine"},
 	{"engine/draft"},
 	{"engine/sched", "engine/tier"},

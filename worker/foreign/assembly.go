@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"parley"
+	"parley/token/gauge"
 )
 
 // An Assembly puts the answer of a foreign engine together: engines repeat what
@@ -19,15 +20,28 @@ type Assembly struct {
 	open    int  // choices that have not ended
 	folded  int  // tokens of the prompt that an earlier worker wrote
 
-	call string // an answer that is a call, so far
+	call    string // an answer that is a call, so far
+	service serviceState
 
 	began, first time.Time
+}
+
+// A serviceState is what is known of an answer of a service whose tokenizer is not known.
+type serviceState struct {
+	// gauge estimates its tokens; nil for engines whose tokenizer is known.
+	gauge *gauge.Gauge
+	// thoughts is set once thoughts came; hiddenTokens were counted for thoughts that did not come.
+	thoughts     bool
+	hiddenTokens int
+	// blocks is what the content blocks of a message are, so far.
+	blocks []messageBlock
 }
 
 // choiceState is how far one choice is.
 type choiceState struct {
 	tokens int // that were told
 	texts  int // pieces that came as text
+	bytes  int // of those pieces
 	ended  bool
 	cut    bool // ended here, and not by the engine
 	called bool // ended with a call, after which some engines send further ones
@@ -67,6 +81,12 @@ func (a *Assembly) add(index int, d parley.Delta) {
 	c.tokens += len(d.Tokens)
 	if d.HasText() {
 		c.texts++
+		a.service.thoughts = a.service.thoughts || d.Thoughts != ""
+		n := textBytes(&d)
+		c.bytes += n
+		if a.service.gauge != nil {
+			d.TextTokens = a.service.gauge.Answer(n)
+		}
 	}
 	if d.Finish != "" {
 		c.ended = true
@@ -109,13 +129,7 @@ func (a *Assembly) End() (last parley.Delta, complete bool) {
 	}
 	d := a.ready[len(a.ready)-1]
 	now := time.Now()
-	u := a.usage
-	if !a.told {
-		u.PromptTokens = len(a.q.Prompt)
-		for _, c := range a.choices {
-			u.OutputTokens += c.tokens + c.texts
-		}
-	}
+	u := a.counted()
 	u.PromptTokens = max(0, u.PromptTokens-a.folded)
 	u.Outside = u.Prefill == 0
 	if u.Prefill == 0 {
@@ -128,16 +142,53 @@ func (a *Assembly) End() (last parley.Delta, complete bool) {
 	return d, true
 }
 
+// GaugedBy has g estimate the tokens of the answer, and learn from what the engine counts.
+func (a *Assembly) GaugedBy(g *gauge.Gauge) { a.service.gauge = g }
+
+// counted returns what the engine counted, or what can be said without that.
+func (a *Assembly) counted() parley.Usage {
+	u, written := a.usage, 0
+	for _, c := range a.choices {
+		written += c.bytes
+	}
+	switch {
+	case a.told && a.service.gauge != nil:
+		a.service.gauge.LearnPrompt(len(a.q.Prompt), u.PromptTokens)
+		a.service.gauge.LearnAnswer(written, u.OutputTokens-a.service.hiddenTokens)
+	case a.told:
+	case a.service.gauge != nil:
+		u.Estimated = true
+		u.PromptTokens, u.OutputTokens = a.service.gauge.Prompt(len(a.q.Prompt)), a.service.gauge.Answer(written)
+	default:
+		u.PromptTokens = len(a.q.Prompt)
+		for _, c := range a.choices {
+			u.OutputTokens += c.tokens + c.texts
+		}
+	}
+	return u
+}
+
+// textBytes counts what came as text.
+func textBytes(d *parley.Delta) int {
+	n := len(d.Text) + len(d.Thoughts)
+	for i := range d.Calls {
+		n += len(d.Calls[i].Name) + len(d.Calls[i].Arguments)
+	}
+	return n
+}
+
 // finishOf reads why an engine ended a choice: its words for a full stop differ,
 // and whatever else it says is a failure.
 func finishOf(reason string) (parley.Finish, error) {
 	switch reason {
 	case "":
 		return "", nil
-	case "stop", "eos", "word", "eos_token", "stop_sequence":
+	case "stop", "eos", "word", "eos_token", "stop_sequence", "end_turn", "tool_use", "pause_turn":
 		return parley.FinishStop, nil
-	case "length", "limit":
+	case "length", "limit", "max_tokens", "model_context_window_exceeded":
 		return parley.FinishLength, nil
+	case "refusal", "content_filter":
+		return parley.FinishFiltered, nil
 	}
 	return "", errors.New("it ended with the reason " + reason)
 }

@@ -84,6 +84,9 @@ type completionUsage struct {
 	Details          struct {
 		CachedTokens int `json:"cached_tokens"`
 	} `json:"prompt_tokens_details"`
+	Output struct {
+		ReasoningTokens int `json:"reasoning_tokens"`
+	} `json:"completion_tokens_details"`
 }
 
 // use takes the usage, if it was told.
@@ -92,6 +95,9 @@ func (a *Assembly) use(u *completionUsage) {
 		a.told = true
 		a.usage.PromptTokens, a.usage.CachedTokens = u.PromptTokens, u.Details.CachedTokens
 		a.usage.OutputTokens = u.CompletionTokens
+		if !a.service.thoughts {
+			a.service.hiddenTokens = u.Output.ReasoningTokens
+		}
 	}
 }
 

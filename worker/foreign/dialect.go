@@ -26,6 +26,7 @@ var (
 	SGLang     = Dialect{"/generate", sglangBody, events, readSGLang}
 	LlamaCpp   = Dialect{"/completion", llamaBody, openEvents, readLlama}
 	Ollama     = Dialect{"/api/generate", ollamaBody, objects, readOllama}
+	Anthropic  = Dialect{"/v1/messages", messagesBody, openEvents, readMessage}
 )
 
 // Read adds one message to an answer.

@@ -51,6 +51,8 @@ type Engine struct {
 	ContextTokens, Configured int
 	// Text returns a prompt as text, for engines that take no tokens.
 	Text func(model string, prompt []parley.Token) string
+	// OutputTokens is the longest answer of the model; 0 if it is not known.
+	OutputTokens int
 }
 
 // best returns the most probable of a list in order, at most most of them.
