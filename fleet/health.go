@@ -2,9 +2,11 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"parley/route/kvindex"
+	"parley/worker"
 )
 
 // probe asks a member again and again how it is.
@@ -104,8 +106,13 @@ func (f *Fleet) suspect(m *member, err error) (blame int) {
 	}
 	m.breaker.Abandon()
 	if m.health.state == Up && !m.orders.leaving {
-		f.cfg.Log.Warn("worker down: answer cut off", "worker", m.Name, "error", err, "answering", len(m.legs))
-		m.health.state = Down
+		event := "worker down: answer cut off"
+		if _, rejects := errors.AsType[*worker.KeyError](err); rejects {
+			event = "worker down: it rejects the key"
+			m.health.barred = f.cfg.Now().Add(keyRetry)
+		}
+		f.cfg.Log.Warn(event, "worker", m.Name, "error", err, "answering", len(m.legs))
+		m.health.state, m.health.trouble = Down, err
 		m.orders.turns++
 		f.deaths.Add(1)
 	}
@@ -115,6 +122,9 @@ func (f *Fleet) suspect(m *member, err error) (blame int) {
 	}
 	return blame
 }
+
+// keyRetry is how long a worker that rejects the key gets no requests, although it answers probes.
+const keyRetry = 30 * time.Second
 
 // blameAlone is how much a loss counts against a request that was alone with its
 // worker.

@@ -16,6 +16,7 @@ import (
 	"parley"
 	"parley/fleet/discover"
 	"parley/route"
+	"parley/worker"
 )
 
 // TestPopulate has a source tell of workers that come late, change their address
@@ -192,4 +193,34 @@ func TestReplaysArePaced(t *testing.T) {
 	if wait := b.spend(500, now); wait != 0 {
 		t.Errorf("after useful work they wait %v", wait)
 	}
+}
+
+// TestWorkersThatRejectTheKey has a worker answer probes and reject the key with every request: another one answers,
+// the operator is told why, and it gets requests again half a minute later.
+func TestWorkersThatRejectTheKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		locked := newFrail(newOracle(t, time.Millisecond))
+		locked.set(&worker.KeyError{Err: parley.Errorf(parley.Unavailable, "no key is sent to it")}, 0)
+		f := newFleet(t, Config{Log: slog.New(slog.NewTextHandler(&log, nil))}, joiner("locked", locked),
+			joiner("open", newFrail(newOracle(t, time.Millisecond))))
+		time.Sleep(time.Second)
+		for range 20 {
+			if _, err := hear(t.Context(), f, ask(8)); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(time.Second)
+		}
+		if s := f.Standings()[0]; s.State != Down || s.Trouble != "no key is sent to it" || locked.asked.Load() != 1 {
+			t.Errorf("after %d requests it is %+v", locked.asked.Load(), s)
+		}
+		if said := log.String(); strings.Count(said, "worker down: it rejects the key") != 1 {
+			t.Errorf("the log is\n%s", said)
+		}
+		locked.set(nil, 0)
+		time.Sleep(keyRetry)
+		if s := f.Standings()[0]; s.State != Up || s.Trouble != "" {
+			t.Errorf("with another key it is %+v", s)
+		}
+	})
 }

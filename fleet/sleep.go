@@ -97,6 +97,9 @@ func (f *Fleet) fallAsleep(m *member) {
 // rise notes that a worker can be given work. The lock is held.
 func (f *Fleet) rise(m *member) {
 	if m.health.state != Up {
+		if f.cfg.Now().Before(m.health.barred) {
+			return
+		}
 		f.cfg.Log.Info("worker up", "worker", m.Name, "was", m.health.state)
 		m.health.state, m.health.since, m.health.trouble = Up, f.cfg.Now(), nil
 	}

@@ -69,8 +69,9 @@ type orders struct {
 
 // health is how a member was found.
 type health struct {
-	state     State // but for Failing, which the breaker says, and Waking
-	trouble   error // why it is not up, if something said so
+	state     State     // but for Failing, which the breaker says, and Waking
+	trouble   error     // why it is not up, if something said so
+	barred    time.Time // it gets nothing before, because it rejects the key
 	condition Condition
 	reported  time.Time // when the probe began that found it so
 	rate      float64   // prompt tokens that it computes in a second; 0 if not known

@@ -273,16 +273,54 @@ func (r *Remote) refused(status int, body []byte, retryAfter string) error {
 		e.Message = "worker " + r.cfg.URL + " rejected the request with status " + strconv.Itoa(
 			status) + ": " + f.Message
 	}
+	if f.Code == "" && isAccess(status) {
+		e.Message += ". " + r.keyAdvice()
+		return &KeyError{e}
+	}
 	return e
 }
 
 // statusOverloaded is what Anthropic's API answers when it has no room.
 const statusOverloaded = 529
 
+// A KeyError says that a worker does not accept the key of this gateway: no request will succeed there until
+// an operator sets another key.
+type KeyError struct{ Err *parley.Error }
+
+// Error returns the message.
+func (e *KeyError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error without what it is about.
+func (e *KeyError) Unwrap() error { return e.Err }
+
+// isAccess reports whether a status is about the gateway's own key.
+func isAccess(status int) bool {
+	return status == http.StatusUnauthorized || status == http.StatusForbidden ||
+		status == http.StatusProxyAuthRequired
+}
+
+// keyAdvice says where an operator sets the key of the worker.
+func (r *Remote) keyAdvice() string {
+	sent := "No key is sent to it"
+	if r.cfg.Key != "" {
+		sent = "It does not accept the key that it is sent"
+	}
+	if r.cfg.Upstream != nil {
+		return sent + ": set key or key_file of its entry in upstreams"
+	}
+	if r.cfg.Kind == Parley {
+		return sent + ": set --worker-key to the same value on this server and on the worker"
+	}
+	return sent + ": set key or key_file of its entry in pools (docs/fleet.md)"
+}
+
 // codeOf says what a status of a foreign engine means: clients get the same status.
 // The engine's own faults, and credentials of ours that it refuses, are not about the
 // request; they are about the engine, which gets no more of them.
 func codeOf(status int, message string) parley.Code {
+	if isAccess(status) {
+		return parley.Unavailable
+	}
 	switch status {
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:
 		switch {
@@ -292,8 +330,6 @@ func codeOf(status int, message string) parley.Code {
 			return parley.Unprocessable
 		}
 		return parley.InvalidRequest
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired:
-		return parley.Unavailable
 	case http.StatusRequestEntityTooLarge:
 		return parley.TooLarge
 	case http.StatusNotFound:

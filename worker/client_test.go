@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -62,6 +63,30 @@ func TestWorkersStayInTheirNetworks(t *testing.T) {
 		}
 		if refused := strings.Contains(last.Error(), "not in an allowed network"); refused == allowed {
 			t.Errorf("%s, native: %v", network, last)
+		}
+	}
+}
+
+// TestRejectedKeys has engines reject the key of a gateway: the error names the engine, and where its key is set.
+func TestRejectedKeys(t *testing.T) {
+	for _, c := range []struct {
+		status int
+		key    string
+		says   string
+	}{
+		{http.StatusUnauthorized, "", "No key is sent to it: set key or key_file of its entry in pools"},
+		{http.StatusForbidden, "wrong", "It does not accept the key that it is sent: set key or key_file"},
+	} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, `{"error":"Unauthorized"}`, c.status)
+		}))
+		defer s.Close()
+		r := dial(t, Config{URL: s.URL, Kind: VLLM, Key: c.key})
+		for _, err := range r.Generate(t.Context(), &parley.Request{Model: "m", Prompt: []parley.Token{1}}) {
+			if _, ok := errors.AsType[*KeyError](err); !ok || parley.CodeOf(err) != parley.Unavailable ||
+				!strings.Contains(err.Error(), s.URL) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%d: %v", c.status, err)
+			}
 		}
 	}
 }

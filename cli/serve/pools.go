@@ -43,6 +43,7 @@ type backend struct {
 	gauges map[string]*gauge.Gauge
 	stop   context.CancelFunc
 	finds  sync.WaitGroup
+	absent absentees
 }
 
 // openBack starts what computes. It is closed even if there is an error.
@@ -215,7 +216,7 @@ func (b *backend) find(ctx context.Context, s *settings.Settings, p *settings.Po
 		Text:          b.text,
 		ContextTokens: b.served[0].ContextTokens,
 	}}
-	b.finds.Go(func() { b.fleet.Populate(ctx, source, dial.Connect) })
+	b.finds.Go(func() { b.fleet.Populate(ctx, source, b.absent.watch(dial.Pool, dial.Connect)) })
 	return nil
 }
 

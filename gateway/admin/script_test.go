@@ -164,6 +164,8 @@ func (s *script) worker(name string, words []string) {
 			w.Waiting = int(s.number(value))
 		case "state":
 			w.State = value
+		case "trouble":
+			w.Trouble = value
 		case "busy":
 			s.set(&w.BusyTotal, value)
 		case "preempted":

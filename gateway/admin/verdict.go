@@ -71,8 +71,11 @@ func percent(share float64) string {
 
 func byFailures(p *Picture, _ []string) *Diagnosis {
 	const checkWorker = "Check the log of that worker; it gets requests again as soon as it answers."
-	var down, open []string
+	var down, open, absent []string
 	for i := range p.Workers {
+		if w := &p.Workers[i]; w.State == "joining" && w.Trouble != "" {
+			absent = append(absent, w.Name+" cannot join: "+w.Trouble+".")
+		}
 		if w := &p.Workers[i]; w.State == "down" || w.State == "failing" {
 			down = append(down, w.Name)
 		}
@@ -95,6 +98,12 @@ func byFailures(p *Picture, _ []string) *Diagnosis {
 			Sentence:   "No worker has joined, so no request can be served.",
 			Do:         "Start a worker; the log says why known workers cannot join.",
 		}
+	case len(absent) > 0 && len(absent) == len(p.Workers):
+		return &Diagnosis{
+			Bottleneck: ByFailures,
+			Sentence:   "No worker has joined, so no request can be served.",
+			Do:         absent[0],
+		}
 	case len(down) > 0 && len(down) == len(p.Workers):
 		return &Diagnosis{
 			Bottleneck: ByFailures,
@@ -107,6 +116,12 @@ func byFailures(p *Picture, _ []string) *Diagnosis {
 			Bottleneck: ByFailures,
 			Sentence:   fmt.Sprintf("%s %s not answer; the other workers carry the load.", list(down), does(len(down))),
 			Do:         checkWorker,
+		}
+	case len(absent) > 0:
+		return &Diagnosis{
+			Bottleneck: ByFailures,
+			Sentence:   fmt.Sprintf("%d of %d workers cannot join.", len(absent), len(p.Workers)),
+			Do:         absent[0],
 		}
 	case p.Rates.Failed > 0 && p.Rates.Failed >= (1-AvailabilityGoal)*p.Rates.Requests:
 		return &Diagnosis{

@@ -3,9 +3,10 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { createServer, request } from 'node:http';
 import { setTimeout as pause } from 'node:timers/promises';
+import { assemble, parse, text, u32 } from '../gguf.mjs';
 
 const contextTokens = 65536;
 const readyMsMax = 120_000;
@@ -13,7 +14,9 @@ const readyMsMax = 120_000;
 /** Starts llama-server with a model, and the proxy, which reads the script for each answer. */
 export async function startLlama({ model, script }) {
   const port = await freePort();
-  const args = ['-m', model, '-c', String(contextTokens), '-np', '1', '--host', '127.0.0.1', '--port', String(port), '--alias', 'scripted', '--no-warmup', '--metrics'];
+  const small = `${model}.small`;
+  await writeFile(small, oneLayer(await readFile(model)));
+  const args = ['-m', small, '-c', String(contextTokens), '-np', '1', '--host', '127.0.0.1', '--port', String(port), '--alias', 'scripted', '--no-warmup', '--metrics'];
   const child = spawn(process.env.PARLEY_LLAMA_SERVER, args, { stdio: ['ignore', 'ignore', 'pipe'] });
   const llama = { child, log: [], grammars: 0, url: '' };
   child.stderr.on('data', (part) => {
@@ -34,6 +37,16 @@ export async function startLlama({ model, script }) {
     if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
   };
   return llama;
+}
+
+/** A model with the first of its layers: what it would say does not matter, and prompts of agents are long. */
+function oneLayer(bytes) {
+  const { metadata, tensors } = parse(bytes);
+  const name = 'llama.block_count';
+  return assemble(bytes, {
+    metadata: metadata.map((m) => (m.name === name ? { ...m, raw: Buffer.concat([text(name), u32(4), u32(1)]) } : m)),
+    tensors: tensors.filter((t) => !/^blk\.[1-9]/.test(t.name)),
+  });
 }
 
 async function freePort() {
