@@ -33,6 +33,8 @@ type Config struct {
 	// Move copies a whole block within the pool or between tiers. It returns
 	// [tier.ErrDamaged] when the block's content is lost.
 	Move func(m kv.Move) error
+	// Settle returns when all copies that Move began are done. Nil if they are when it returns.
+	Settle func()
 	// Found are the blocks that an earlier process left on the disk.
 	Found []kv.DiskBlock
 

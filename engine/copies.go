@@ -31,6 +31,9 @@ func (l *loop) copy(moves []kv.Move) (whole bool) {
 				lost[m.Hash] = true
 			}
 		}
+		if l.cfg.Settle != nil && moves[0].From != moves[0].To {
+			l.cfg.Settle()
+		}
 		l.copied(moves[:n], l.cfg.Now().Sub(began))
 		moves = moves[n:]
 	}

@@ -49,6 +49,42 @@ func (l *Lab) startOurs(ctx context.Context, model string, r room) (*server, err
 	return start(ctx, exec.CommandContext(ctx, l.Parley, append(args, l.numerics()...)...), port)
 }
 
+// A Parley is a server of ours that was started, and a client to it.
+type Parley struct{ server *server }
+
+// StartParley starts `parley serve` with a model file and flags, and waits until it answers.
+func StartParley(ctx context.Context, program, model string, flags ...string) (*Parley, error) {
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	args := append([]string{"serve", "--addr", "127.0.0.1:" + port, "--model", "bench=" + model}, flags...)
+	s, err := start(ctx, exec.CommandContext(ctx, program, args...), port)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.firstToken(ctx, fresh(0, 8, 1)); err != nil {
+		s.stop()
+		return nil, err
+	}
+	return &Parley{s}, nil
+}
+
+// Run sends requests. It fails if one of them is not answered in full.
+func (p *Parley) Run(ctx context.Context, plan load.Plan) (*load.Result, error) {
+	result, err := p.server.send(ctx, plan)
+	if err != nil {
+		return nil, err
+	}
+	if bad := failures(result.Records); bad != "" {
+		return nil, errors.New(bad)
+	}
+	return result, nil
+}
+
+// Stop ends the server.
+func (p *Parley) Stop() { p.server.stop() }
+
 // startTheirs starts llama-server.
 func (l *Lab) startTheirs(ctx context.Context, model string, r room) (*server, error) {
 	port, err := freePort()

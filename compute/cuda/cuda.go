@@ -88,10 +88,10 @@ func (c *CUDA) Close() error {
 	for _, m := range c.memory {
 		errs = append(errs, c.driver.Release(m))
 	}
-	for _, m := range c.pinned {
+	for _, m := range append(c.pinned, c.arenas...) {
 		errs = append(errs, c.driver.Unpin(m))
 	}
-	c.memory, c.pinned = nil, nil
+	c.memory, c.pinned, c.arenas = nil, nil, nil
 	errs = append(errs, c.staging.close(c.driver), c.step.close(c.driver), c.choice.close(c.driver), c.driver.Close())
 	if c.failed != nil {
 		return nil // it was said when it happened

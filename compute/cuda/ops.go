@@ -2,7 +2,6 @@ package cuda
 
 import (
 	"fmt"
-	"unsafe"
 
 	"parley/compute"
 )
@@ -145,12 +144,8 @@ func (c *CUDA) pinOnce(dst []float32) {
 	if len(whole) < pinLeast || len(c.pinned) >= pinnedMost {
 		return
 	}
-	first := unsafe.SliceData(whole)
-	for _, p := range c.pinned {
-		at := uintptr(unsafe.Pointer(first)) - uintptr(unsafe.Pointer(unsafe.SliceData(p)))
-		if at < uintptr(len(p)) {
-			return
-		}
+	if within(whole, c.pinned) {
+		return
 	}
 	if c.driver.Pin(whole) == nil {
 		c.pinned = append(c.pinned, whole)

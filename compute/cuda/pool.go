@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unsafe"
 
@@ -83,7 +84,7 @@ func (c *CUDA) ReadBlock(dst []byte, block int32) {
 	c.wholeBlock(dst)
 	c.must(c.flush())
 	c.must(c.driver.Download(dst, c.block(block)))
-	c.must(c.driver.Synchronize())
+	c.settle(dst)
 }
 
 // WriteBlock copies a block that was read into the pool.
@@ -91,7 +92,32 @@ func (c *CUDA) WriteBlock(block int32, src []byte) {
 	c.wholeBlock(src)
 	c.must(c.flush())
 	c.must(c.driver.Upload(c.block(block), src))
-	c.must(c.driver.Synchronize())
+	c.settle(src)
+}
+
+// Pin lets blocks be copied to and from memory outside the Go heap in the background:
+// ReadBlock and WriteBlock return before they are done. It ends with Close.
+func (c *CUDA) Pin(memory []byte) error {
+	if err := c.driver.Pin(memory); err != nil {
+		return fmt.Errorf("cuda: %s: %w", c.device.Name, err)
+	}
+	c.arenas = append(c.arenas, memory)
+	return nil
+}
+
+// settle waits for a copy unless its memory was pinned to be copied in the background.
+func (c *CUDA) settle(memory []byte) {
+	if !within(memory, c.arenas) {
+		c.must(c.driver.Synchronize())
+	}
+}
+
+// within reports whether memory begins in one of the pieces.
+func within(memory []byte, pieces [][]byte) bool {
+	address := func(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
+	return slices.ContainsFunc(pieces, func(p []byte) bool {
+		return address(memory)-address(p) < uintptr(len(p))
+	})
 }
 
 // wholeBlock refuses what is not as long as a block: it would leave the pool half of one sequence.

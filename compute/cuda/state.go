@@ -46,7 +46,8 @@ type health struct {
 // resources are what must be given back.
 type resources struct {
 	memory []libcuda.Address // everything taken
-	pinned [][]byte          // memory of callers
+	pinned [][]byte          // memory of callers for logits
+	arenas [][]byte          // memory of callers for blocks
 }
 
 // pending is what waits to be run.
@@ -228,6 +229,7 @@ type staging struct {
 	host   []byte
 	device libcuda.Address // stored rows before they are brought into their layout
 	half   int
+	busy   [2]bool // a mark says when the half was copied
 }
 
 type opcode uint8

@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"fmt"
+	"sync"
 	"unsafe"
 
 	"parley/compute"
@@ -142,18 +143,31 @@ func (c *CUDA) transfer(w *weight, data []byte) error {
 	for at := 0; at < w.rows; at += rows {
 		n := min(rows, w.rows-at)
 		part := s.host[s.half*half:][:n*row]
-		copy(part, data[at*row:])
-		if err := c.place(w, at, n, part, s.device+libcuda.Address(s.half*half)); err != nil {
+		var free error // what was in this half has been copied
+		if s.busy[s.half] {
+			free = c.driver.Await(s.half)
+		}
+		copyParallel(part, data[at*row:])
+		err := first(free, c.place(w, at, n, part, s.device+libcuda.Address(s.half*half)), c.driver.Mark(s.half))
+		if err != nil {
 			return fmt.Errorf("cuda: copying tensor %s: %w", w.name, err)
 		}
-		// The half that comes next was copied before this part was begun.
-		if s.half = 1 - s.half; s.half == 0 {
-			if err := c.driver.Synchronize(); err != nil {
-				return fmt.Errorf("cuda: copying tensor %s: %w", w.name, err)
-			}
-		}
+		s.busy[s.half] = true
+		s.half = 1 - s.half
 	}
 	return c.failed
+}
+
+// copyParallel is copy by several threads: one does not read as fast as the device takes it.
+func copyParallel(dst, src []byte) {
+	const least, most = 1 << 20, 8
+	each := max(least, (len(dst)+most-1)/most)
+	var copies sync.WaitGroup
+	for at := 0; at < len(dst); at += each {
+		to := dst[at:min(at+each, len(dst))]
+		copies.Go(func() { copy(to, src[at:]) })
+	}
+	copies.Wait()
 }
 
 // place copies n rows from the row at on to their place in a matrix.

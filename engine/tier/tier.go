@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 
+	"parley/compute"
 	"parley/engine/kv"
 )
 
@@ -26,6 +27,23 @@ type Device struct {
 	// Read copies a block of the pool into dst, Write one back into the pool.
 	Read  func(dst []byte, block int32)
 	Write func(block int32, src []byte)
+	// Pin, if not nil, prepares the host memory for copies that are done in the
+	// background, and Wait returns when they are. Without Pin, Wait may be nil.
+	Pin  func(memory []byte) error
+	Wait func()
+}
+
+// DeviceOf is the pool of a backend. What is pinned stays so until the backend is
+// closed, which must be before the store is.
+func DeviceOf(b compute.Backend) Device {
+	d := Device{Copy: b.CopyBlocks, Read: b.ReadBlock, Write: b.WriteBlock}
+	if p, ok := b.(interface {
+		Pin(memory []byte) error
+		Wait()
+	}); ok {
+		d.Pin, d.Wait = p.Pin, p.Wait
+	}
+	return d
 }
 
 // A Config says how much memory there is behind the device.
@@ -61,6 +79,12 @@ func Open(cfg Config) (*Store, []kv.DiskBlock, error) {
 		if s.arena, err = takeArena(cfg.BlockBytes * int64(cfg.HostBlocks)); err != nil {
 			return nil, nil, fmt.Errorf("tier: taking host memory for %d blocks: %w", cfg.HostBlocks, err)
 		}
+		if cfg.Device.Pin != nil {
+			if err := cfg.Device.Pin(s.arena); err != nil {
+				return nil, nil, errors.Join(
+					fmt.Errorf("tier: pinning host memory for %d blocks: %w", cfg.HostBlocks, err), s.Close())
+			}
+		}
 	}
 	if cfg.DiskBlocks > 0 {
 		s.transit = make([]byte, cfg.BlockBytes)
@@ -85,8 +109,16 @@ func (s *Store) Close() error {
 	return errors.Join(errs...)
 }
 
-// Move makes a copy. If its source is damaged, the destination is not written
-// to, and the error is [ErrDamaged].
+// Settle returns when all copies between the device and host memory are done.
+func (s *Store) Settle() {
+	if s.cfg.Device.Wait != nil && s.arena != nil {
+		s.cfg.Device.Wait()
+	}
+}
+
+// Move makes a copy; one between the device and host memory is done when [Store.Settle]
+// returns, which must be called before a copy of another kind. If its source is
+// damaged, the destination is not written to, and the error is [ErrDamaged].
 func (s *Store) Move(m kv.Move) error {
 	if m.From == kv.Device && m.To == kv.Device {
 		s.dst[0], s.src[0] = m.ToSlot, m.FromSlot

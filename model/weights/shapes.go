@@ -109,6 +109,23 @@ func Shapes() []Shape {
 			NormEps:      1e-6,
 			Rope:         plainRope(1_000_000),
 		}},
+		{"qwen3-30b-a3b", Config{
+			Architecture:    ArchQwen3MoE,
+			Layers:          48,
+			Hidden:          2048,
+			FFN:             6144,
+			Heads:           32,
+			KVHeads:         4,
+			HeadDim:         128,
+			Vocab:           151936,
+			Context:         40960,
+			NormEps:         1e-6,
+			Experts:         128,
+			ExpertsPerToken: 8,
+			ExpertFFN:       768,
+			NormTopK:        true,
+			Rope:            plainRope(1_000_000),
+		}},
 	}
 	shapes = append(shapes, tinyShapes()...)
 	for i := range shapes {

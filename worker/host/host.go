@@ -252,6 +252,7 @@ func Start(plan *Plan) (*Host, error) {
 		Forward: network.Forward,
 		Ahead:   aheadOf(network),
 		Move:    tiers.Move,
+		Settle:  tiers.Settle,
 		Found:   found,
 		Sched: cfg.shared(sched.Config{
 			Blocks:         plan.blocks(),
@@ -270,7 +271,7 @@ func Start(plan *Plan) (*Host, error) {
 		Log:       cfg.Log,
 	})
 	if err != nil {
-		return nil, errors.Join(err, tiers.Close(), d.close(), backend.Close())
+		return nil, errors.Join(err, d.close(), backend.Close(), tiers.Close())
 	}
 	metrics.readings(e, plan.blockBytes())
 	return &Host{
@@ -320,5 +321,5 @@ func ends(cfg *weights.Config, t *token.Tokenizer) []parley.Token {
 
 // Close ends the engine and gives all memory back.
 func (h *Host) Close() error {
-	return errors.Join(h.Engine.Close(), h.tiers.Close(), h.draft.close(), h.backend.Close(), h.ck.Close())
+	return errors.Join(h.Engine.Close(), h.draft.close(), h.backend.Close(), h.tiers.Close(), h.ck.Close())
 }

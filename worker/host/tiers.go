@@ -29,7 +29,7 @@ func (p *Plan) blockBytes() int64 {
 func (p *Plan) openTiers(backend compute.Backend) (*tier.Store, []kv.DiskBlock, error) {
 	hostBlocks, diskBlocks := p.tierBlocks()
 	cfg := tier.Config{
-		Device:     tier.Device{Copy: backend.CopyBlocks, Read: backend.ReadBlock, Write: backend.WriteBlock},
+		Device:     tier.DeviceOf(backend),
 		BlockBytes: p.blockBytes(),
 		HostBlocks: hostBlocks,
 		DiskBlocks: diskBlocks,

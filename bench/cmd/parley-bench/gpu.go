@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"parley/bench/llamacpp"
+	"parley/bench/gpu"
 	"parley/compute"
 	"parley/compute/cuda"
 	"parley/compute/libcuda"
@@ -23,6 +23,10 @@ type gpuFlags struct {
 	loads   []string
 	kvType  string
 	seconds float64
+	// parley is the program that serves, and offline what was measured without it, by shape.
+	parley  string
+	offline map[string]float64
+	engine  string // how the engine spent its time then
 }
 
 func newGPU() *cobra.Command {
@@ -53,11 +57,12 @@ fails if a bar is missed.`,
 	flags.StringSliceVar(&f.loads, "load", nil, "`LOADS` to measure; without, those with a bar")
 	flags.StringVar(&f.kvType, "kv-type", "bf16", "how the key/value pool keeps numbers: one of `f32, bf16, int8, fp8`")
 	flags.Float64Var(&f.seconds, "seconds", 1, "measure each load for this many `SECONDS`")
+	cmd.AddCommand(newGPUWhole(f))
 	return cmd
 }
 
 // parseLoad reads pPROMPT or dBATCHxCONTEXT.
-func parseLoad(text string) (l llamacpp.GPULoad, err error) {
+func parseLoad(text string) (l gpu.Load, err error) {
 	if rest, ok := strings.CutPrefix(text, "p"); ok {
 		l.Prompt, err = strconv.Atoi(rest)
 	} else if rest, ok := strings.CutPrefix(text, "d"); ok {
@@ -101,7 +106,7 @@ func (f *gpuFlags) run(cmd *cobra.Command) error {
 	return verdict(cmd.OutOrStdout(), measured)
 }
 
-func parseLoads(texts []string) (loads []llamacpp.GPULoad, err error) {
+func parseLoads(texts []string) (loads []gpu.Load, err error) {
 	for _, text := range texts {
 		l, err := parseLoad(text)
 		if err != nil {
@@ -114,7 +119,7 @@ func parseLoads(texts []string) (loads []llamacpp.GPULoad, err error) {
 
 // measure prints a table of one model.
 func (f *gpuFlags) measure(cmd *cobra.Command, text string, kind compute.KVType,
-	loads []llamacpp.GPULoad) ([]llamacpp.GPUResult, error) {
+	loads []gpu.Load) ([]gpu.Result, error) {
 	name, typ, _ := strings.Cut(text, ":")
 	shape, err := weights.ShapeNamed(name)
 	if err != nil {
@@ -128,7 +133,7 @@ func (f *gpuFlags) measure(cmd *cobra.Command, text string, kind compute.KVType,
 	if err != nil {
 		return nil, err
 	}
-	results, load, err := llamacpp.MeasureGPU(ck, f.device, kind, loads, time.Duration(f.seconds*float64(time.Second)))
+	results, load, err := gpu.MeasurePasses(ck, f.device, kind, loads, time.Duration(f.seconds*float64(time.Second)))
 	if err != nil {
 		return nil, err
 	}

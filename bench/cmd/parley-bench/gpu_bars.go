@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"io"
 
-	"parley/bench/llamacpp"
+	"parley/bench/gpu"
 )
 
 // A gpuBar is the least rate in tokens a second of a load on one H200.
@@ -25,12 +25,14 @@ var gpuBars = []gpuBar{
 	{"llama-1b:BF16", "d1x512", 1300},
 	{"qwen3-0.6b:BF16", "d1x512", 1500},
 	{"qwen3-0.6b:BF16", "d256x512", 30000},
+	{"qwen3-30b-a3b:BF16", "d1x512", 250},
+	{"qwen3-30b-a3b:BF16", "d64x512", 4000},
 }
 
 // A gpuMeasurement is the rate of a load of a model.
 type gpuMeasurement struct {
 	model string
-	load  llamacpp.GPULoad
+	load  gpu.Load
 	rate  float64
 }
 

@@ -4,13 +4,14 @@
 
 #define THREADS 1024
 #define AT_ONCE 8
-#define BINS 256
+#define WAYS 8
+#define SORTED 2048 // so few are sorted
 #define STEPS_PER_OCTAVE 512
-#define STEPS_PER_BUCKET (STEPS_PER_OCTAVE / 4)
 #define HORIZON (43.0 * STEPS_PER_OCTAVE)
 #define WEIGHT_ONE 4398046511104.0 // 2^42
 #define NO_MASS (~0ull)
 #define NO_RANK 0x7fffffff
+#define NO_KEY (~0ull)
 #define GREATEST 3.40282346638528859812e38f
 
 // draw is compute.Draw as Go writes it: limit is how far below the peak scores count
@@ -29,9 +30,10 @@ struct choose_args {
 	int vocab;
 };
 
-struct bins {
-	u64 mass[BINS];
-	u32 count[BINS], who[BINS];
+// A division has the sums of the scores whose keys lie in each of WAYS ranges.
+struct division {
+	u64 mass[WAYS];
+	u32 count[WAYS];
 };
 
 struct selection {
@@ -40,8 +42,6 @@ struct selection {
 };
 
 FORCE void add_mass(u64 *at, u64 v) { asm volatile("red.shared.add.u64 [%0], %1;" ::"r"(shared_address(at)), "l"(v) : "memory"); }
-FORCE void add_count(u32 *at) { asm volatile("red.shared.add.u32 [%0], 1;" ::"r"(shared_address(at)) : "memory"); }
-FORCE void set_greatest(u32 *at, u32 v) { asm volatile("red.shared.max.u32 [%0], %1;" ::"r"(shared_address(at)), "r"(v) : "memory"); }
 
 // key_of orders from the best score down, and equal scores from the lowest index up.
 FORCE u64 key_of(float score, int index) {
@@ -131,12 +131,6 @@ struct row {
 	FORCE_MEMBER double steps(float score) const { return (peak - (double)score) * per_unit; }
 };
 
-FORCE void clear(bins *b) {
-	sync_block();
-	for (int i = threadx; i < BINS; i += THREADS) b->mass[i] = 0, b->count[i] = 0, b->who[i] = 0;
-	sync_block();
-}
-
 // best_of returns the least key over all threads, all ones if there is none.
 FORCE u64 best_of(u64 key) {
 	__shared__ u64 warps[THREADS / 32];
@@ -151,76 +145,140 @@ FORCE u64 best_of(u64 key) {
 	return key;
 }
 
-// A crossing is the bin in which sums reach what is wanted: bin is -1 if none does.
-// Mass and count are those of the bins before it.
-struct crossing {
-	u64 mass;
-	u32 count;
-	int bin;
-};
+FORCE u64 shuffle_xor(u64 v, int lanes) {
+	return (u64)shuffle_xor((u32)(v >> 32), lanes) << 32 | shuffle_xor((u32)v, lanes);
+}
 
-// cross finds the first bin up to which the masses sum to want_mass, or the counts to
-// want_rank. The first warp does the work; each of its lanes has eight bins.
-FORCE crossing cross(const bins *b, u64 want_mass, u32 want_rank) {
-	__shared__ u64 mass[33];
-	__shared__ u32 count[33];
-	__shared__ crossing found;
-	const int each = BINS / 32;
-	sync_block();
-	if (threadx < 32) {
-		u64 m = 0;
-		u32 n = 0;
-		for (int i = 0; i < each; i++) m += b->mass[threadx * each + i], n += b->count[threadx * each + i];
-		mass[threadx] = m, count[threadx] = n;
-		if (threadx == 0) found.bin = -1;
-		sync_warp();
-		u64 before = 0;
-		u32 ahead = 0;
-		for (int i = 0; i < threadx; i++) before += mass[i], ahead += count[i];
-		bool here = before + m >= want_mass || ahead + n >= want_rank;
-		bool earlier = before >= want_mass || ahead >= want_rank;
-		if (here && !earlier)
-			for (int i = 0; i < each; i++) {
-				m = b->mass[threadx * each + i], n = b->count[threadx * each + i];
-				if (before + m >= want_mass || ahead + n >= want_rank) {
-					found = {before, ahead, threadx * each + i};
-					break;
-				}
-				before += m, ahead += n;
-			}
-		sync_warp();
-		if (threadx == 31 && found.bin < 0) found.mass = before + m, found.count = ahead + n;
+// divide sums the scores whose keys are at least from and at most bounds[0], those
+// after them up to bounds[1], and so on. Sums are kept in registers: many scores lie
+// close together, and would meet in a few places of shared memory.
+FORCE void divide(const row &r, u64 from, const u64 *bounds, division *sums) {
+	__shared__ division warps[THREADS / 32];
+	u64 mass[WAYS] = {};
+	u32 count[WAYS] = {};
+	r.each([&](float score, int index) __attribute__((always_inline)) {
+		double steps = r.steps(score);
+		u64 key = key_of(score, index);
+		if (!(steps <= r.limit) || key < from || key > bounds[WAYS - 1]) return;
+		u64 weight = weight_at(r.roots, steps);
+		UNROLL for (int i = 0; i < WAYS; i++) {
+			bool here = key <= bounds[i] && (i == 0 || key > bounds[i ? i - 1 : 0]);
+			mass[i] += here ? weight : 0;
+			count[i] += here;
+		}
+	});
+	UNROLL for (int i = 0; i < WAYS; i++) {
+		for (int lanes = 16; lanes > 0; lanes >>= 1) {
+			mass[i] += shuffle_xor(mass[i], lanes);
+			count[i] += shuffle_xor(count[i], lanes);
+		}
+		if (threadx % 32 == 0) warps[threadx / 32].mass[i] = mass[i], warps[threadx / 32].count[i] = count[i];
 	}
 	sync_block();
-	crossing c = found;
-	return c;
+	if (threadx < WAYS) {
+		u64 m = 0;
+		u32 n = 0;
+		for (int w = 0; w < THREADS / 32; w++) m += warps[w].mass[threadx], n += warps[w].count[threadx];
+		sums->mass[threadx] = m, sums->count[threadx] = n;
+	}
+	sync_block();
+}
+
+// first_bounds cuts at octaves below the peak; the last range has all that count.
+FORCE void first_bounds(const row &r, u64 *bounds) {
+	const int octaves[WAYS - 1] = {1, 2, 3, 4, 6, 9, 14};
+	UNROLL for (int i = 0; i < WAYS - 1; i++)
+		bounds[i] = key_of((float)(r.peak - octaves[i] * STEPS_PER_OCTAVE / r.per_unit), -1);
+	bounds[WAYS - 1] = NO_KEY;
+}
+
+// sort orders n keys, a power of two.
+FORCE void sort(u64 *keys, int n) {
+	for (int size = 2; size <= n; size *= 2)
+		for (int gap = size / 2; gap > 0; gap /= 2) {
+			sync_block();
+			for (int i = threadx; i < n / 2; i += THREADS) {
+				int low = i / gap * 2 * gap + i % gap;
+				u64 a = keys[low], b = keys[low + gap];
+				if ((a > b) == ((low & size) == 0)) keys[low] = b, keys[low + gap] = a;
+			}
+		}
+	sync_block();
+}
+
+// pick walks the scores with keys from one to another, at most SORTED, until their weights
+// sum to want_mass or they are want_rank many, of which it must be one.
+FORCE selection pick(const row &r, u64 from, u64 to, u64 want_mass, u32 want_rank) {
+	__shared__ u64 keys[SORTED], sums[THREADS / 32];
+	__shared__ int found;
+	__shared__ selection result;
+	if (threadx == 0) found = 0;
+	sync_block();
+	r.each([&](float score, int index) {
+		u64 key = key_of(score, index);
+		if (r.steps(score) <= r.limit && key >= from && key <= to) keys[__nvvm_atom_add_gen_i(&found, 1)] = key;
+	});
+	sync_block();
+	int n = found, room = 2;
+	while (room < n) room *= 2;
+	for (int i = n + threadx; i < room; i += THREADS) keys[i] = NO_KEY;
+	sort(keys, room);
+	// Each thread has two weights, whose sums are added up over lanes and then over warps.
+	u64 mine[2] = {}, upTo = 0;
+	UNROLL for (int i = 0; i < 2; i++) {
+		int at = threadx * 2 + i;
+		if (at < n) mine[i] = weight_at(r.roots, r.steps(score_of(keys[at])));
+		upTo += mine[i];
+	}
+	for (int lanes = 1; lanes < 32; lanes *= 2) {
+		u32 low, high;
+		asm volatile("shfl.sync.up.b32 %0, %1, %2, 0, 0xffffffff;" : "=r"(low) : "r"((u32)upTo), "r"(lanes));
+		asm volatile("shfl.sync.up.b32 %0, %1, %2, 0, 0xffffffff;" : "=r"(high) : "r"((u32)(upTo >> 32)), "r"(lanes));
+		if (threadx % 32 >= lanes) upTo += (u64)high << 32 | low;
+	}
+	if (threadx % 32 == 31) sums[threadx / 32] = upTo;
+	sync_block();
+	for (int w = 0; w < threadx / 32; w++) upTo += sums[w];
+	upTo -= mine[0] + mine[1];
+	UNROLL for (int i = 0; i < 2; i++) {
+		u32 at = threadx * 2 + i;
+		bool before = upTo >= want_mass || at >= want_rank;
+		upTo += mine[i];
+		if (!before && (int)at < n && (upTo >= want_mass || at + 1 >= want_rank)) result = {upTo, (int)(u32)keys[at]};
+	}
+	sync_block();
+	selection s = result;
+	sync_block();
+	return s;
 }
 
 // reach walks the scores from the best down until their weights sum to want_mass or
-// they are want_rank many. Buckets are those of the whole row, inner is scratch.
-FORCE selection reach(const row &r, const bins *buckets, bins *inner, u64 want_mass, u32 want_rank) {
-	crossing c = cross(buckets, want_mass, want_rank);
-	if (c.bin < 0) return {c.mass, -1};
-	u64 passed = c.mass, prefix = 0, mask = 0;
-	u32 ranks = c.count;
-	int bucket = c.bin;
-	for (int shift = 56;; shift -= 8) {
-		clear(inner);
-		r.each([&](float score, int index) {
-			double steps = r.steps(score);
-			if (!(steps <= r.limit) || (int)steps / STEPS_PER_BUCKET != bucket) return;
-			u64 key = key_of(score, index);
-			if ((key & mask) != prefix) return;
-			int digit = (int)(key >> shift) & 255;
-			add_mass(&inner->mass[digit], weight_at(r.roots, steps));
-			add_count(&inner->count[digit]);
-			set_greatest(&inner->who[digit], (u32)index);
-		});
-		c = cross(inner, want_mass - passed, want_rank == NO_RANK ? NO_RANK : want_rank - ranks);
-		if (c.bin < 0) return {passed + c.mass, -1}; // not possible: the bucket suffices
-		passed += c.mass, ranks += c.count;
-		if (inner->count[c.bin] == 1) return {passed + inner->mass[c.bin], (int)inner->who[c.bin]};
-		prefix |= (u64)c.bin << shift, mask |= 255ull << shift;
+// they are want_rank many. The division is that of the whole row by its first bounds;
+// inner is scratch.
+FORCE selection reach(const row &r, const division *whole, division *inner, u64 want_mass, u32 want_rank) {
+	u64 bounds[WAYS], from = 0, passed = 0;
+	u32 ranks = 0;
+	first_bounds(r, bounds);
+	for (const division *d = whole;; d = inner) {
+		u64 to = 0;
+		u32 count = 0;
+		bool reached = false;
+		UNROLL for (int i = 0; i < WAYS; i++) {
+			if (reached) continue;
+			to = bounds[i], count = d->count[i];
+			reached = passed + d->mass[i] >= want_mass || ranks + count >= want_rank;
+			if (!reached) passed += d->mass[i], ranks += count, from = bounds[i] + 1;
+		}
+		if (!reached) return {passed, -1};
+		u32 rank = want_rank == NO_RANK ? NO_RANK : want_rank - ranks;
+		if (count <= SORTED) {
+			selection s = pick(r, from, to, want_mass - passed, rank);
+			return {passed + s.mass, s.index};
+		}
+		UNROLL for (int i = 0; i < WAYS - 1; i++) bounds[i] = from + (to - from) / WAYS * (i + 1);
+		bounds[WAYS - 1] = to;
+		sync_block(); // all have read the division before
+		divide(r, from, bounds, inner);
 	}
 }
 
@@ -249,7 +307,7 @@ FORCE u64 share(double p, u64 mass) {
 
 // choose draws a token from each row of logits. A block of threads has one row.
 KERNEL(THREADS) void choose(choose_args a) {
-	__shared__ bins buckets, inner;
+	__shared__ division whole, inner;
 	const draw d = a.draws[blockx];
 	row r = {a.logits + (u64)blockx * a.vocab, a.roots, a.vocab, 0, d.per_unit, d.limit};
 	u64 best = best_of(r.best());
@@ -258,15 +316,10 @@ KERNEL(THREADS) void choose(choose_args a) {
 		return;
 	}
 	r.peak = (double)score_of(best);
-	clear(&buckets);
-	r.each([&](float score, int) {
-		double steps = r.steps(score);
-		if (!(steps <= r.limit)) return;
-		int bucket = (int)steps / STEPS_PER_BUCKET;
-		add_mass(&buckets.mass[bucket], weight_at(r.roots, steps));
-		add_count(&buckets.count[bucket]);
-	});
-	u64 kept = cross(&buckets, NO_MASS, NO_RANK).mass;
+	u64 bounds[WAYS], kept = 0;
+	first_bounds(r, bounds);
+	divide(r, 0, bounds, &whole);
+	UNROLL for (int i = 0; i < WAYS; i++) kept += whole.mass[i];
 	int index = -1;
 	// First top_k and then top_p bound what is kept, of which a token is drawn.
 	_Pragma("nounroll") for (int phase = 0; phase < 3; phase++) {
@@ -283,7 +336,7 @@ KERNEL(THREADS) void choose(choose_args a) {
 			asm("mul.hi.u64 %0, %1, %2;" : "=l"(want) : "l"(uniform), "l"(kept));
 			want++;
 		}
-		selection s = reach(r, &buckets, &inner, want, rank);
+		selection s = reach(r, &whole, &inner, want, rank);
 		kept = s.mass, index = s.index;
 		if (phase == 1 && d.min_p < HORIZON) kept = least(kept, mass_within(r, d.min_p));
 	}

@@ -14,7 +14,6 @@ template <int TYPE, int WM, int NT, int STAGES, int KS, bool PAIR> FORCE void fe
 	};
 	extern __shared__ __attribute__((aligned(128))) u8 memory[];
 	__shared__ __attribute__((aligned(8))) u64 barriers[2 * STAGES];
-	start_next();
 	if (a.tiles) wait_before();
 	u32 base = shared_address(memory), full = shared_address(barriers), empty = full + 8 * STAGES;
 	open_barriers<STAGES>(full, WM);
@@ -61,6 +60,7 @@ template <int TYPE, int WM, int NT, int STAGES, int KS, bool PAIR> FORCE void fe
 			}
 			step += stages;
 		}
+		start_next(); // not earlier: its weights would delay those of this kernel
 		if (!waited) wait_before();
 		return;
 	}

@@ -15,7 +15,6 @@ template <int TYPE, int WM, int WN, int NT, int PARTS, int STAGES, int KS> FORCE
 	static_assert(PARTS * items <= 32 && (PARTS == 1 || PARTS == QUARTERS));
 	extern __shared__ __attribute__((aligned(128))) u8 memory[];
 	__shared__ __attribute__((aligned(8))) u64 barriers[2 * STAGES];
-	start_next();
 	if (a.tiles) wait_before();
 	Place p;
 	if (!place<WM * 16, NT * 8>(a, &p)) return wait_before();
@@ -66,6 +65,7 @@ template <int TYPE, int WM, int WN, int NT, int PARTS, int STAGES, int KS> FORCE
 			}
 			if (lane < PARTS * items && (k >= STAGES || !weights)) copy(k);
 		}
+		start_next(); // not earlier: its weights would delay those of this kernel
 		return;
 	}
 	int strip = warp % WM, tile = warp / WM % WN * tiles, mine = warp / (WM * WN), quarter = 1;

@@ -1,4 +1,4 @@
-package llamacpp
+package gpu
 
 import (
 	"errors"
@@ -14,35 +14,35 @@ import (
 	"parley/model/weights"
 )
 
-// A GPULoad is what a GPU is measured with: a prompt, or a pass with one new token
+// A Load is what passes are measured with: a prompt, or a pass with one new token
 // for each of Batch sequences of Context tokens.
-type GPULoad struct {
+type Load struct {
 	Prompt, Batch, Context int
 }
 
 // Tokens is how many tokens one pass computes.
-func (l GPULoad) Tokens() int { return max(l.Prompt, l.Batch) }
+func (l Load) Tokens() int { return max(l.Prompt, l.Batch) }
 
 // String names the load.
-func (l GPULoad) String() string {
+func (l Load) String() string {
 	if l.Prompt > 0 {
 		return fmt.Sprintf("prefill %d", l.Prompt)
 	}
 	return fmt.Sprintf("decode batch %d, context %d", l.Batch, l.Context)
 }
 
-// GPUResult is the median time of a pass.
-type GPUResult struct {
-	Load GPULoad
+// A Result is the median time of a pass.
+type Result struct {
+	Load Load
 	Pass time.Duration
 }
 
 // Rate is tokens a second.
-func (r GPUResult) Rate() float64 { return float64(r.Load.Tokens()) / r.Pass.Seconds() }
+func (r Result) Rate() float64 { return float64(r.Load.Tokens()) / r.Pass.Seconds() }
 
-// MeasureGPU loads a model on a GPU and measures passes of each load.
-func MeasureGPU(ck *weights.Checkpoint, device int, kind compute.KVType, loads []GPULoad,
-	atMost time.Duration) (results []GPUResult, load time.Duration, err error) {
+// MeasurePasses loads a model on a GPU and measures passes of each load.
+func MeasurePasses(ck *weights.Checkpoint, device int, kind compute.KVType, loads []Load,
+	atMost time.Duration) (results []Result, load time.Duration, err error) {
 	limits := model.Limits{Rows: 1, Outputs: 1, KV: kind}
 	for _, l := range loads {
 		limits.Rows, limits.Outputs = max(limits.Rows, l.Tokens()), max(limits.Outputs, l.Batch)
@@ -64,16 +64,16 @@ func MeasureGPU(ck *weights.Checkpoint, device int, kind compute.KVType, loads [
 	logits := make([]float32, limits.Outputs*network.Vocab())
 	for _, l := range loads {
 		if l.Batch > 0 {
-			results = append(results, GPUResult{l, l.decode(network, atMost)})
+			results = append(results, Result{l, l.decode(network, atMost)})
 		} else {
-			results = append(results, GPUResult{l, l.prefill(network, logits, atMost)})
+			results = append(results, Result{l, l.prefill(network, logits, atMost)})
 		}
 	}
 	return results, load, nil
 }
 
 // blocks is how many blocks of the pool a load uses.
-func (l GPULoad) blocks() int {
+func (l Load) blocks() int {
 	per := (l.Context + max(l.Prompt, 1) + compute.BlockTokens) / compute.BlockTokens
 	return per * max(l.Batch, 1)
 }
@@ -91,7 +91,7 @@ func fillPool(be compute.Backend, s compute.KVShape) {
 }
 
 // prefill returns the median time of passes whose scores are read.
-func (l GPULoad) prefill(network *model.Model, logits []float32, atMost time.Duration) time.Duration {
+func (l Load) prefill(network *model.Model, logits []float32, atMost time.Duration) time.Duration {
 	step := l.step(network.Vocab())
 	return median(atMost, func() { network.Forward(step, logits) })
 }
@@ -99,7 +99,7 @@ func (l GPULoad) prefill(network *model.Model, logits []float32, atMost time.Dur
 // decode returns the median time between the tokens of one pass and the next. The
 // device chooses the best tokens and feeds them to the next pass, which is launched
 // before they are read, as the engine does it.
-func (l GPULoad) decode(network *model.Model, atMost time.Duration) time.Duration {
+func (l Load) decode(network *model.Model, atMost time.Duration) time.Duration {
 	step := l.step(network.Vocab())
 	draws := make([]compute.Draw, l.Batch)
 	for i := range draws {
@@ -138,7 +138,7 @@ func median(atMost time.Duration, pass func()) time.Duration {
 }
 
 // step makes the pass of a load. A prompt's last token is scored, as are all of a batch.
-func (l GPULoad) step(vocab int) *compute.Step {
+func (l Load) step(vocab int) *compute.Step {
 	s := &compute.Step{}
 	rows := max(l.Prompt, 1)
 	per := int32(l.blocks() / max(l.Batch, 1))
