@@ -14,6 +14,7 @@
 //	picture.go   what happened between two readings
 //	promise.go   the objectives, and the burn rates of their error budgets
 //	verdict.go   the bottleneck, in one sentence
+//	episode.go   what was wrong some minutes ago
 //	now.go       all of it together, now and over the last hour
 //	recent.go    the latest requests, each with its timeline
 //	timeline.go  where the time of a request went, stage by stage

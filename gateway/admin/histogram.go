@@ -63,7 +63,8 @@ func (h *Histogram) within(before *Histogram) []uint64 {
 }
 
 // Quantile returns the time that the share q of all did not exceed, spread evenly
-// within its bucket; 0 if there were none.
+// within its bucket; 0 if there were none. A time beyond the last bound is not known: it
+// is returned as that bound, and [Histogram.Beyond] reports it.
 func (h *Histogram) Quantile(q float64) float64 {
 	if h.Count == 0 || len(h.Bounds) == 0 {
 		return 0
@@ -78,6 +79,12 @@ func (h *Histogram) Quantile(q float64) float64 {
 		below, low = upTo, bound
 	}
 	return h.Bounds[len(h.Bounds)-1]
+}
+
+// Beyond reports whether the quantile q lies beyond the last bound.
+func (h *Histogram) Beyond(q float64) bool {
+	n := len(h.Bounds)
+	return n > 0 && float64(h.Counts[n-1]) < q*float64(h.Count)
 }
 
 // Over returns how many took longer than a limit, spread evenly within its bucket.

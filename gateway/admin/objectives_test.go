@@ -55,7 +55,7 @@ func TestObjectivesAreJudgedApart(t *testing.T) {
 	if kept["typing"] != 0 || kept["paid"] != 1 || kept["default"] != 1 {
 		t.Errorf("kept are %v", kept)
 	}
-	if s := p.Verdict.Sentence; !strings.Contains(s, "first tokens of typing take") || strings.Contains(s, "paid") ||
+	if s := p.Verdict.Sentence; !strings.Contains(s, "first tokens of typing took") || strings.Contains(s, "paid") ||
 		p.Verdict.Happy {
 		t.Errorf("the verdict is %+v", p.Verdict)
 	}

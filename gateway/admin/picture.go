@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"math"
 	"time"
 
 	"parley"
@@ -36,7 +37,15 @@ type Picture struct {
 	Workers []Worker       `json:"workers"`
 	// fleet means that only Workers can compute.
 	fleet bool
+	// seconds is the time that rates are of.
+	seconds float64
+	// calm means that nothing is running or queued now, where the rest is the most of a
+	// window.
+	calm bool
 }
+
+// count returns how many events a rate of the picture is.
+func (p *Picture) count(rate float64) float64 { return math.Round(rate * p.seconds) }
 
 // Rates are events per second, averaged over about the last ten.
 type Rates struct {
@@ -59,6 +68,9 @@ type Spread struct {
 	P95   float64 `json:"p95"`
 	P99   float64 `json:"p99"`
 	Count uint64  `json:"count"`
+	// Top is set if a percentile lies beyond the last bucket: those that equal it are
+	// longer than that.
+	Top float64 `json:"top,omitempty"`
 }
 
 // Times are how long answers were queued, prefilled and decoded, and their total time.
@@ -119,6 +131,8 @@ type Diagnosis struct {
 	// Happy reports that SLOs are met and no request failed or was rejected.
 	Happy    bool   `json:"happy"`
 	Sentence string `json:"sentence"`
+	// Past means that it is over, and still worth knowing.
+	Past bool `json:"past,omitempty"`
 	// Do is what the operator should do; empty if nothing.
 	Do string `json:"do,omitempty"`
 }
@@ -132,7 +146,13 @@ type QueuePicture struct {
 
 // between returns the picture of the time between two readings.
 func between(from, to *Reading) *Picture {
-	p := &Picture{At: to.At, Waiting: map[string]int{}, Rates: rates(from, to), Queues: []QueuePicture{}}
+	p := &Picture{
+		At:      to.At,
+		Waiting: map[string]int{},
+		Rates:   rates(from, to),
+		Queues:  []QueuePicture{},
+		seconds: to.At.Sub(from.At).Seconds(),
+	}
 	for i := range to.Queues {
 		q := pictureOf(&to.Queues[i])
 		p.WaitSeconds = max(p.WaitSeconds, q.WaitSeconds)
@@ -182,6 +202,24 @@ func (p *Picture) latencies(minute, hour, now *Reading) {
 // judged fills in what follows from the numbers.
 func (p *Picture) judged(promises []Promise, verdict Diagnosis, pools []PoolPicture) *Picture {
 	p.Promises, p.Verdict, p.Pools = promises, verdict, pools
+	return p
+}
+
+// raised makes loads the largest of those that the picture and readings have.
+func (p *Picture) raised(readings []*Reading) *Picture {
+	p.calm = p.Running == 0 && p.waiting() == 0
+	for _, r := range readings {
+		other := between(r, r)
+		if other.waiting() > p.waiting() {
+			p.Waiting = other.Waiting
+		}
+		p.WaitSeconds, p.Running = max(p.WaitSeconds, other.WaitSeconds), max(p.Running, other.Running)
+		p.KV, p.Busy = max(p.KV, other.KV), max(p.Busy, other.Busy)
+		p.Rates.Preemptions = max(p.Rates.Preemptions, other.Rates.Preemptions)
+		for i := range p.Workers {
+			p.Workers[i].raise(other.Workers)
+		}
+	}
 	return p
 }
 
@@ -254,6 +292,10 @@ func rates(from, to *Reading) Rates {
 
 func spread(from, to *Histogram) Spread {
 	h := to.since(from)
-	return Spread{P50: round(h.Quantile(0.5)), P95: round(h.Quantile(0.95)), P99: round(h.Quantile(0.99)),
+	s := Spread{P50: round(h.Quantile(0.5)), P95: round(h.Quantile(0.95)), P99: round(h.Quantile(0.99)),
 		Count: h.Count}
+	if h.Beyond(0.99) {
+		s.Top = round(h.Bounds[len(h.Bounds)-1])
+	}
+	return s
 }

@@ -17,7 +17,8 @@ func poolsOf(p *Picture) (pools []PoolPicture) {
 	}
 	for _, name := range names {
 		own := p.within(name)
-		pool := PoolPicture{Pool: name, Workers: len(own.Workers), Waiting: own.waiting(), Verdict: Judge(own, nil)}
+		pool := PoolPicture{Pool: name, Workers: len(own.Workers), Waiting: own.waiting(),
+			Verdict: Judge(&State{Picture: own})}
 		for i := range own.Workers {
 			if own.Workers[i].State == Up {
 				pool.Up++

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"fmt"
 	"time"
 
 	"parley"
@@ -66,4 +67,22 @@ func served(from, to *Reading) (bad, all float64) {
 func late(from, to *Histogram, limit time.Duration) (bad, all float64) {
 	h := to.since(from)
 	return h.Over(limit.Seconds()), float64(h.Count)
+}
+
+// missedPromises describes the objectives that were missed over the last hour.
+func missedPromises(promises []Promise) (missed []string) {
+	what := map[string]string{"availability": "of requests were answered", "ttft": "of first tokens were in time",
+		"gap": "of tokens were in time"}
+	for i := range promises {
+		p := &promises[i]
+		if p.Count == 0 || p.Burn1h <= 1 {
+			continue
+		}
+		whose := ""
+		if p.Objective != "" && p.Objective != parley.DefaultObjective {
+			whose = " for " + p.Objective
+		}
+		missed = append(missed, fmt.Sprintf("%s %s%s (SLO %s)", percent(p.Kept), what[p.Name], whose, percent(p.Goal)))
+	}
+	return missed
 }

@@ -315,6 +315,15 @@ func (r *Reading) forgetWorkers() {
 	r.Workers = []Worker{all}
 }
 
+// raise makes loads the larger ones of the worker and of what it was among others.
+func (w *Worker) raise(others []Worker) {
+	for i := range others {
+		if o := &others[i]; o.Name == w.Name && o.Model == w.Model {
+			w.KV, w.Waiting = max(w.KV, o.KV), max(w.Waiting, o.Waiting)
+		}
+	}
+}
+
 // compare computes what a worker did since an earlier reading. A worker without totals
 // reports shares itself.
 func (w *Worker) compare(from *Reading, elapsed time.Duration) {

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -19,8 +20,10 @@ type RequestRecord struct {
 	Status   int       `json:"status"`
 	Outcome  string    `json:"outcome"`
 	Error    string    `json:"error,omitempty"`
-	Finish   string    `json:"finish,omitempty"`
-	Stream   bool      `json:"stream"`
+	// Limit is the limit of the caller that refused it.
+	Limit  string `json:"limit,omitempty"`
+	Finish string `json:"finish,omitempty"`
+	Stream bool   `json:"stream"`
 	// Worker answered it; Reason is why it was chosen.
 	Worker       string `json:"worker,omitempty"`
 	WorkerReason string `json:"worker_reason,omitempty"`
@@ -103,6 +106,31 @@ func (r *Recent) forget(l *RequestRecord) {
 // Find returns the request with that id, the server's or the client's; nil if it is
 // not, or no longer, known.
 func (r *Recent) Find(id string) *RequestRecord { return r.byID[id].Tell() }
+
+// A LimitedBy says how many requests of an organisation a limit has refused.
+type LimitedBy struct {
+	Organization, Limit string
+	Count               int
+}
+
+// LimitedSince counts the requests that limits have refused since a time, the most first.
+func (r *Recent) LimitedSince(since time.Time) (found []LimitedBy) {
+	for _, l := range r.ring {
+		if l.Outcome != Limited || l.Limit == "" || l.Started.Before(since) {
+			continue
+		}
+		i := slices.IndexFunc(found, func(x LimitedBy) bool { return x.Organization == l.Tenant && x.Limit == l.Limit })
+		if i < 0 {
+			i = len(found)
+			found = append(found, LimitedBy{Organization: l.Tenant, Limit: l.Limit})
+		}
+		found[i].Count++
+	}
+	slices.SortFunc(found, func(a, b LimitedBy) int {
+		return cmp.Or(b.Count-a.Count, cmp.Compare(a.Organization, b.Organization), cmp.Compare(a.Limit, b.Limit))
+	})
+	return found
+}
 
 // A Filter selects requests. Empty fields select all.
 type Filter struct{ Model, Outcome, Tenant string }

@@ -169,7 +169,9 @@ func (p *Payer) reserve(ctx context.Context, h *limit.Hold, model string) error 
 		}
 		if !p.record.Background || v.Wait < 0 {
 			p.office.Records.Limited(string(v.Refused))
-			return refusedBy(&v.Refusal, whoseLimit(p.record.Who, h, &v.Refusal), model)
+			whose := whoseLimit(p.record.Who, h, &v.Refusal)
+			p.record.LimitedBy(limitOf(&v.Refusal, whose))
+			return refusedBy(&v.Refusal, whose, model)
 		}
 		if err := batch.Rest(ctx, min(v.Wait, time.Minute)); err != nil {
 			return err

@@ -23,6 +23,20 @@ func whoseLimit(who *tenant.Identity, h *limit.Hold, r *limit.Refusal) string {
 	return "your organisation"
 }
 
+// limitOf names a limit for operators, such as "the monthly budget of the organisation".
+func limitOf(r *limit.Refusal, whose string) string {
+	whose = strings.Replace(whose, "your", "the", 1)
+	switch r.Refused {
+	case limit.Budget:
+		return fmt.Sprintf("the monthly budget of %s (%s)", whose, limit.Micros(r.Limit))
+	case limit.Concurrency:
+		return fmt.Sprintf("%d concurrent requests of %s", r.Limit, whose)
+	}
+	return fmt.Sprintf("%d %s per %s of %s", r.Limit, r.Refused, periods[r.Period], whose)
+}
+
+var periods = map[time.Duration]string{time.Second: "second", time.Minute: "minute"}
+
 // refusedBy is the error of a request that a limit refuses.
 func refusedBy(r *limit.Refusal, whose, model string) error {
 	refused := func(format string, args ...any) error {
@@ -41,8 +55,7 @@ func refusedBy(r *limit.Refusal, whose, model string) error {
 	if model != "" {
 		model = " for " + model
 	}
-	rate := fmt.Sprintf("%d %s a %s", r.Limit, r.Refused,
-		map[time.Duration]string{time.Second: "second", time.Minute: "minute"}[r.Period])
+	rate := fmt.Sprintf("%d %s a %s", r.Limit, r.Refused, periods[r.Period])
 	if r.Wait < 0 {
 		return refused(
 			"The request is too large for the limit of %s%s: %s, requested %d. Shorten the prompt or 'max_tokens'.",

@@ -23,7 +23,7 @@ func newAdmissionMetrics() *admissionMetrics {
 		wait: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "parley_queue_wait_seconds",
 			Help:    "Time from a request's arrival in the queue to its turn, by tier and pool of workers.",
-			Buckets: prometheus.ExponentialBuckets(0.001, 2, 18)}, []string{"tier", "pool"}),
+			Buckets: prometheus.ExponentialBuckets(0.001, 2, 20)}, []string{"tier", "pool"}),
 	}
 }
 

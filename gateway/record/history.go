@@ -88,7 +88,7 @@ func (h *Operations) Picture() (*admin.Picture, error) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.readings.Now(h.objectives), nil
+	return h.readings.Now(h.objectives, h.recent.LimitedSince(h.now().Add(-admin.HeadlineWindow))...), nil
 }
 
 // Points returns what happened in the last hour, one point per step, and the bounds of

@@ -2,6 +2,7 @@ package record
 
 import (
 	"errors"
+	"math"
 	"time"
 
 	"parley"
@@ -59,15 +60,23 @@ func promised(limit, usual time.Duration) (edges []float64) {
 		1.5, 2, 3, 5, 10, 20, 50} {
 		edges = append(edges, share*limit.Seconds())
 	}
+	for last := edges[len(edges)-1]; last < slowest.Seconds(); edges = append(edges, last) {
+		last *= 3
+	}
 	return edges
 }
+
+// slowest is what buckets reach: what waits in a queue or for a model to load takes minutes.
+const slowest = 10 * time.Minute
 
 func newMetrics(r *prometheus.Registry, objectives parley.Objectives) (*Metrics, error) {
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
 	histogram := func(name, help string, least float64) prometheus.HistogramOpts {
-		return prometheus.HistogramOpts{Name: name, Help: help, Buckets: prometheus.ExponentialBuckets(least, 2, 18)}
+		buckets := 1 + int(math.Ceil(math.Log2(slowest.Seconds()/least)))
+		return prometheus.HistogramOpts{Name: name, Help: help,
+			Buckets: prometheus.ExponentialBuckets(least, 2, buckets)}
 	}
 	m := &Metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{

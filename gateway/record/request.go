@@ -49,6 +49,8 @@ type Request struct {
 
 // An answerRecord is what is known of the answer to a request.
 type answerRecord struct {
+	// limit is the limit of the caller that refused one, if it did.
+	limit string
 	// format and tools are what the answer is constrained to.
 	format string
 	tools  int
@@ -69,6 +71,9 @@ type answerRecord struct {
 	// cost is what was charged for the newest generation, in millionths.
 	cost atomic.Int64
 }
+
+// LimitedBy notes which limit of the caller refused the request.
+func (q *Request) LimitedBy(limit string) { q.answer.limit = limit }
 
 // Continue returns a record for work that continues when the request has ended, in the
 // background: with its names and its place in the trace, and no answer yet.

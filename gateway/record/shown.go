@@ -14,6 +14,8 @@ func (q *Request) shown(end *End, code parley.Code, elapsed time.Duration) *admi
 		ID:           q.ID,
 		ClientID:     q.ClientID,
 		Tenant:       q.Who.Organization,
+		Key:          q.Who.Key,
+		Limit:        a.limit,
 		Tier:         q.Who.Tier.String(),
 		Route:        q.Route,
 		Model:        q.model,

@@ -5,6 +5,8 @@ export interface Verdict {
   happy: boolean;
   sentence: string;
   do?: string;
+  /** It is over, and still worth knowing. */
+  past?: boolean;
 }
 
 export interface Spread {
@@ -12,6 +14,8 @@ export interface Spread {
   p95: number;
   p99: number;
   count: number;
+  /** The last bound, if a percentile lies beyond it: those that equal it are longer. */
+  top?: number;
 }
 
 export interface Promised {
