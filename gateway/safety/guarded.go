@@ -37,6 +37,27 @@ var fillers = wordSet("about", "above", "all", "also", "always", "and", "any", "
 	"where", "which", "while", "who", "why", "will", "with", "would", "you", "your", "yours", "reveal", "avoid",
 	"anything", "information", "explain", "write", "work")
 
+// workWords are those in which the system prompts of coding agents speak of their work. What such
+// a prompt forbids are ways of working, not subjects: "never commit unless asked" does not make a commit suspect.
+var workWords = wordSet("bash", "cli", "code", "codebase", "command", "commands", "commit", "directory", "edit", "file",
+	"files", "folder", "git", "grep", "programming", "repo", "repository", "shell", "software", "terminal", "tests",
+	"tool", "tools", "workspace")
+
+// workWordsMin is how many different work words make a system prompt that of a coding agent. Those of seven
+// agents have 5 to 22 of them; prompts that guard a secret or a subject have at most 4.
+const workWordsMin = 5
+
+// forWork reports whether p is the system prompt of a coding agent.
+func (p *page) forWork() bool {
+	met := map[string]bool{}
+	for i := range p.words {
+		if word := string(p.text(i)); workWords[word] {
+			met[word] = true
+		}
+	}
+	return len(met) >= workWordsMin
+}
+
 // stemLen is how many letters of a word make its stem.
 const stemLen = 5
 
@@ -57,23 +78,34 @@ const (
 	guardStems = 64
 )
 
-// newGuard reads a system prompt. It returns nil if that forbids nothing, or more
-// than it can mean.
+// newGuard reads a system prompt. It returns nil if that forbids nothing, more than
+// it can mean, or only ways of working.
 func newGuard(system string) *guard {
 	if system == "" {
 		return nil
 	}
 	var p page
 	p.read(system[:min(len(system), guardMax)], 0, 0)
+	if p.forWork() {
+		return nil
+	}
 	g := &guard{strict: map[uint32]bool{}, loose: map[uint32]bool{}}
 	secret := theLexicon.named("secret")
+	before := 0
 	for from := 0; from < len(p.words); {
 		to := from + 1
 		for to < len(p.words) && p.words[to].mark&first == 0 {
 			to++
 		}
-		p.guardSentence(g, from, to)
-		from = to
+		if p.forbidding(from, to) {
+			// "Do not reveal it" speaks of the sentence before.
+			if !p.note(g.strict, &g.about, from, to) {
+				p.note(g.strict, &g.about, before, from)
+			}
+		} else {
+			p.note(g.loose, &g.beside, from, to)
+		}
+		before, from = from, to
 	}
 	for i := range p.words {
 		g.secret = g.secret || p.words[i].classes&secret != 0
@@ -84,21 +116,27 @@ func newGuard(system string) *guard {
 	return g
 }
 
-func (p *page) guardSentence(g *guard, from, to int) {
-	stems, topics := g.loose, &g.beside
+// forbidding reports whether the words of a sentence forbid something.
+func (p *page) forbidding(from, to int) bool {
 	for i := from; i < to; i++ {
 		if forbids[string(p.text(i))] {
-			stems, topics = g.strict, &g.about
-			break
+			return true
 		}
 	}
+	return false
+}
+
+// note adds the stems and topics of a sentence, and reports whether it speaks of anything.
+func (p *page) note(stems map[uint32]bool, topics *classes, from, to int) (some bool) {
 	for i := from; i < to; i++ {
 		if s, ok := p.stem(i); ok {
 			stems[s] = true
+			some = some || !forbids[string(p.text(i))]
 		}
 		found, _ := theTopics.find(p.text(i))
 		*topics |= found
 	}
+	return some
 }
 
 // context appends the buckets of how the words of p meet what g guards.

@@ -26,7 +26,7 @@ const documented = 0.7
 var documentedZ = float32(math.Log(documented / (1 - documented)))
 
 // agentsPerFrame bounds how many texts a frame gives.
-const agentsPerFrame = 12
+const agentsPerFrame = 16
 
 // An agentFrame is what an agent writes around the words of its user.
 type agentFrame struct {

@@ -26,7 +26,7 @@ func byFamily(r *row) int { return int(xxhash.Sum64String(r.family()) / 7 % fold
 // family names what a row is one of.
 func (r *row) family() string {
 	switch r.Source {
-	case "cyberseceval_pi", "xstest", "bipia_train", agentsSource:
+	case "cyberseceval_pi", "xstest", "bipia_train", agentsSource, familiesSource:
 		if kind := r.kind(); kind != "" {
 			return r.Source + " " + kind
 		}

@@ -14,7 +14,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
+	"strings"
 
 	"parley/gateway/safety"
 )
@@ -24,14 +26,15 @@ func main() {
 	corpora := flag.String("corpora", "../shared/data/corpora", "folder of the corpora, of which clean texts are taken")
 	sets := flag.String("sets", "", "folder of the public sets that report scores as never trained on, too")
 	out := flag.String("out", "gateway/safety/weights.bin", "file that train writes")
+	docs := flag.String("docs", "", "file in which report rewrites the tables between its marks")
 	flag.Parse()
-	if err := work(flag.Arg(0), *data, *corpora, *sets, *out); err != nil {
+	if err := work(flag.Arg(0), *data, *corpora, *sets, *out, *docs); err != nil {
 		fmt.Fprintln(os.Stderr, "safetytrain:", err)
 		os.Exit(1)
 	}
 }
 
-func work(verb, data, corpora, sets, out string) error {
+func work(verb, data, corpora, sets, out, docs string) error {
 	rows, err := load(data)
 	if err != nil {
 		return err
@@ -51,9 +54,14 @@ func work(verb, data, corpora, sets, out string) error {
 	case "cross":
 		return cross(examples)
 	case "held":
-		return report(rows, examples, sets, false)
+		return report(os.Stdout, rows, examples, sets, false)
 	case "report":
-		return report(rows, examples, sets, true)
+		var tables strings.Builder
+		missed := report(io.MultiWriter(os.Stdout, &tables), rows, examples, sets, true)
+		if docs != "" && (missed == nil || errors.Is(missed, errMissed)) {
+			return errors.Join(missed, rewriteTables(docs, tables.String()))
+		}
+		return missed
 	}
 	return errors.New("say train, cross, held or report")
 }
@@ -69,6 +77,7 @@ func allExamples(rows, clean []*row, shown []*example) []*example {
 	examples = append(examples, agentExamples()...)
 	spreadOut(examples)
 	examples = append(examples, partsOf(examples)...)
+	examples = append(examples, familyExamples()...)
 	return append(append(examples, written...), seeds()...)
 }
 
@@ -104,10 +113,11 @@ func writeWeights(rows []*row, examples []*example, out string) error {
 }
 
 // report evaluates the weights that are part of the binary, on the public sets in
-// a folder, too, if one is named, and cross-validates unless that is not asked for.
-func report(rows []*row, examples []*example, sets string, crossing bool) error {
+// a folder, too, if one is named, and cross-validates unless that is not asked for. The tables go to w.
+func report(w io.Writer, rows []*row, examples []*example, sets string, crossing bool) error {
 	screen := safety.New()
 	held := heldOut(examples, screen)
+	printBlocked(os.Stdout, held)
 	var zero thresholds
 	r := &result{held: measure(held, &zero), words: floor(held)}
 	if crossing {
@@ -125,15 +135,32 @@ func report(rows []*row, examples []*example, sets string, crossing bool) error 
 		all, kinds = scoreSets(public, screen)
 		r.held.addAll(all)
 	}
-	ok := printReport(os.Stdout, r)
-	printBlocked(os.Stdout, held)
+	ok := printReport(w, r)
 	known, unknown, rules := scoreSpans(rows)
-	ok = printSpans(os.Stdout, known, unknown, rules) && ok
-	if sets != "" {
-		printFamilies(os.Stdout, kinds)
-	}
+	ok = printSpans(w, known, unknown, rules) && ok
+	printFamilies(w, kinds, r.groups.all, r.held)
 	if !ok {
 		return errMissed
 	}
 	return nil
+}
+
+// The marks in a document between which its tables stand.
+const (
+	tablesBegin = "<!-- make safety-report writes from here -->\n"
+	tablesEnd   = "<!-- to here -->\n"
+)
+
+// rewriteTables puts tables between the marks of a document.
+func rewriteTables(name, tables string) error {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	before, rest, begun := strings.Cut(string(text), tablesBegin)
+	_, after, ended := strings.Cut(rest, tablesEnd)
+	if !begun || !ended {
+		return fmt.Errorf("%s has no line %q before a line %q", name, strings.TrimSpace(tablesBegin), strings.TrimSpace(tablesEnd))
+	}
+	return os.WriteFile(name, []byte(before+tablesBegin+"\n"+tables+"\n"+tablesEnd+after), 0o644)
 }

@@ -24,6 +24,7 @@ var bars = []bar{
 	{"CyberSecEval injections", true, .75},
 	{"Surge toxicity", true, .72},
 	{bipiaSet, true, .70},
+	{familySet, true, .60},
 	{pooledSet, false, .02},
 	{lookalikeSet, false, .15},
 	{plainSet, false, .02},
@@ -33,6 +34,7 @@ var bars = []bar{
 
 // shown are sets that have no bar.
 var shown = []string{
+	familySet + ", clean",
 	"HarmBench behaviors", "XSTest unsafe", "OpenAI moderation, clean", "Surge toxicity, clean", "GPTFuzz jailbreaks",
 	"Tensor Trust hijacking", publicNames[contextSource], publicNames[fileSource],
 }

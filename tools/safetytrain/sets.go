@@ -218,7 +218,7 @@ func scoreSets(rows []*row, screen *safety.Screen) (all, families measured) {
 	all, families = measured{}, measured{}
 	count := func(name, kind string, flagged bool) {
 		all.count(name, flagged)
-		families.count(name+" | "+kind, flagged)
+		families.count(name+familyMark+kind, flagged)
 	}
 	var zero thresholds
 	var attacks []*example
@@ -248,10 +248,18 @@ var publicNames = map[string]string{
 	fileSource:    "files of other repositories, at 0.7",
 }
 
-// printFamilies writes what of each family of the public sets is flagged.
-func printFamilies(w io.Writer, m measured) {
-	fmt.Fprintf(w, "\n| never trained on, public sets | family | flagged |\n|---|---|---|\n")
-	for _, name := range slices.Sorted(maps.Keys(m)) {
-		fmt.Fprintf(w, "| %s | %s |\n", name, cell(m, name))
+// printFamilies writes what of each family is flagged by weights that have not learned it.
+func printFamilies(w io.Writer, all ...measured) {
+	fmt.Fprintf(w, "\n| set | family, none of it learned by what scores it | flagged |\n|---|---|---|\n")
+	families := measured{}
+	for _, m := range all {
+		for name, c := range m {
+			if strings.Contains(name, familyMark) {
+				families.addAll(measured{name: c})
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(families)) {
+		fmt.Fprintf(w, "| %s | %s |\n", name, cell(families, name))
 	}
 }

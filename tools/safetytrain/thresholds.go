@@ -65,8 +65,9 @@ const scoreMin = presumption + 1
 // The false alarms that thresholds are chosen for: somewhat fewer than are
 // allowed, since thresholds are used on other texts than they are chosen on.
 const (
-	pooledMost    = 0.0145
+	pooledMost    = 0.012
 	lookalikeMost = 0.09
+	agentMost     = 0.045
 )
 
 // choose returns the thresholds under which the recall that is nearest to its
@@ -78,7 +79,7 @@ func choose(set []scored) thresholds {
 	alarms := 0.0
 	for t := range candidates(set) {
 		m := measure(set, &t)
-		if m.rate(pooledSet) > pooledMost || m.rate(lookalikeSet) > lookalikeMost {
+		if m.rate(pooledSet) > pooledMost || m.rate(lookalikeSet) > lookalikeMost || m.rate(agentSet) > agentMost {
 			continue
 		}
 		margins := m.margins()
@@ -95,7 +96,7 @@ func choose(set []scored) thresholds {
 // marginEnough deviations.
 const (
 	marginSteps  = 5
-	marginEnough = 2.4
+	marginEnough = 6
 )
 
 // illicitShare is the share of benign prompts that may be taken for a request
@@ -145,6 +146,7 @@ const (
 	lookalikeSet = "XSTest safe"
 	plainSet     = "plain text from tools"
 	bipiaSet     = "BIPIA in tool results"
+	familySet    = "attacks by families"
 	agentSet     = "prompts of coding agents, at 0.7"
 	agentToolSet = "tool results of coding agents, at 0.7"
 )
@@ -215,14 +217,21 @@ func (s *scored) sets() []string {
 	if s.Label == 0 {
 		name += ", clean"
 	}
+	if s.Source == familiesSource {
+		return []string{name, name + familyMark + s.kind()}
+	}
 	return []string{name}
 }
+
+// familyMark parts the name of a set from that of a family in it.
+const familyMark = " | "
 
 var setNames = map[string]string{
 	"openai_moderation": "OpenAI moderation", "inthewild_jailbreak": "in-the-wild jailbreaks",
 	"cyberseceval_pi": "CyberSecEval injections",
 	"surge_toxicity":  "Surge toxicity", "harmbench_behaviors": "HarmBench behaviors", "xstest": "XSTest unsafe",
 	fuzzSource: "GPTFuzz jailbreaks", hijackSource: "Tensor Trust hijacking",
+	familiesSource: familySet,
 }
 
 func (t thresholds) String() string {
