@@ -48,6 +48,29 @@ func (c *choice) accept(tok parley.Token) (allowed, final bool) {
 	return allowed, c.matcher.Final()
 }
 
+// steerMost is what is added at most to the score of a token that leads to the end: as much as hardly any model
+// prefers one token to another.
+const steerMost = 12
+
+// steer prefers tokens that lead to the end of the text, from when half of the token budget is spare on and the more
+// the less is. A string that a small model would not end is closed before nothing is left for what follows it.
+func (c *choice) steer(scores []float32) {
+	left := c.seq.Most - len(c.seq.Tokens)
+	zone := (left + c.chosen) / 2
+	if len(c.finish) > 0 || left-c.matcher.Left() >= zone { // a byte takes at most one token
+		return
+	}
+	var needed int
+	c.nearer, needed = c.matcher.AppendNearer(c.nearer[:0])
+	near := 1 - float32(max(0, left-needed))/float32(max(1, zone))
+	if near <= 0 {
+		return
+	}
+	for _, tok := range c.nearer {
+		scores[tok] += steerMost * near * near
+	}
+}
+
 // inTime returns tok, unless the text could then not be completed any more in the tokens that are left and the request
 // asks for that: then it returns the next token of the shortest completion.
 func (c *choice) inTime(tok parley.Token) parley.Token {

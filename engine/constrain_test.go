@@ -53,9 +53,12 @@ func TestAnswersFinishInTime(t *testing.T) {
 				FinishGrammar: finish,
 				Sampling:      parley.Sampling{Temperature: 2, Seed: seed},
 			}
-			got, _, err := collect(t.Context(), e, r)
+			got, last, err := collect(t.Context(), e, r)
 			if err != nil {
 				t.Fatal(err)
+			}
+			if finish && last.Finish != parley.FinishStop {
+				t.Errorf("%q ended by %s", text(got[last.Choice]), last.Finish)
 			}
 			for _, tokens := range got {
 				whole := regexp.MustCompile("^" + even + "$").MatchString(text(tokens))
@@ -99,6 +102,41 @@ func TestUnenforcedKeywordsAreNamed(t *testing.T) {
 		})
 		if err != nil || last.Usage == nil || last.Usage.Unenforced != want {
 			t.Errorf("%s: %+v, want %q (%v)", schema, last.Usage, want, err)
+		}
+	}
+}
+
+// TestAnswersAreSteeredToTheirEnd has a model that does not want to end: if its answers are to be complete, most end
+// before the last token of their budget.
+func TestAnswersAreSteeredToTheirEnd(t *testing.T) {
+	e := newCounter(t, &counter{speculate: true}, sched.Config{Blocks: 100, StepTokens: 100, StepOutputs: 20, Seqs: 8})
+	unwilling := map[parley.Token]float32{}
+	for tok := range parley.Token(counterVocab) {
+		if b := counterBytes(tok); len(b) > 0 && b[0] == '7' {
+			unwilling[tok] = -10.5
+		}
+	}
+	const answers = 20
+	for finish, want := range map[bool][2]int{false: {0, 0}, true: {answers / 2, answers}} {
+		early := 0
+		for i := range answers {
+			r := &parley.Request{
+				Prompt:        long(3, 20+i),
+				MaxTokens:     120,
+				Grammar:       new(parley.Regex(`([2468][02468],){2,200}7,`)),
+				FinishGrammar: finish,
+				Sampling:      parley.Sampling{LogitBias: unwilling},
+			}
+			got, _, err := collect(t.Context(), e, r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(got[0]) < r.MaxTokens {
+				early++
+			}
+		}
+		if early < want[0] || early > want[1] {
+			t.Errorf("to be complete %v: %d of %d answers end early, want %v", finish, early, answers, want)
 		}
 	}
 }

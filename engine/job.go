@@ -46,6 +46,7 @@ type choice struct {
 	stopper *sample.Stopper
 	matcher *grammar.Matcher // nil without a grammar
 	finish  []parley.Token   // what completes the text in the tokens that are left
+	nearer  []parley.Token   // what leads to the end of the text
 	wrote   time.Time        // the last token
 	chosen  int              // tokens
 	output  int              // of the step that was launched last

@@ -29,12 +29,16 @@ func (l *loop) choose(c *choice, logits []float32) (tok parley.Token, more bool)
 	if j.done {
 		return 0, false
 	}
-	tok, err := c.sampler.Choose(l.masks.scores(c, logits), &l.buffers.scratch)
+	scores, finishes := l.masks.scores(c, logits), c.matcher != nil && j.req.FinishGrammar
+	if finishes {
+		c.steer(scores)
+	}
+	tok, err := c.sampler.Choose(scores, &l.buffers.scratch)
 	if err != nil {
 		l.fail(j, fmt.Errorf("engine: %w", err))
 		return 0, false
 	}
-	if c.matcher != nil && j.req.FinishGrammar {
+	if finishes {
 		tok = c.inTime(tok)
 	}
 	return tok, l.say(c, tok, logits)
@@ -87,6 +91,8 @@ func (l *loop) take(c *choice, tok parley.Token) (end ending, allowed bool) {
 	case stop || final:
 		return ending{parley.FinishStop, matched}, allowed
 	case l.forget(c):
+	case len(c.seq.Tokens) >= c.seq.Most && c.matcher != nil && c.job.req.FinishGrammar && c.matcher.Done():
+		return ending{finish: parley.FinishStop}, allowed
 	case len(c.seq.Tokens) >= c.seq.Most:
 		return ending{finish: parley.FinishLength}, allowed
 	}

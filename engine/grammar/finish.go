@@ -105,9 +105,21 @@ func (t *Matcher) measure() {
 // Completion returns tokens that complete the text, as short as can be: none if it is complete. It reports false if
 // none were found.
 func (t *Matcher) Completion() (tokens []parley.Token, ok bool) {
+	text, ok := t.completion()
+	for len(text) > 0 {
+		token, n := t.masker.v.longestToken(text)
+		if n == 0 {
+			return nil, false
+		}
+		tokens, text = append(tokens, token), text[n:]
+	}
+	return tokens, ok
+}
+
+// completion returns the shortest text that completes the one so far.
+func (t *Matcher) completion() (text []byte, ok bool) {
 	t.measure()
 	m := t.load()
-	var text []byte
 	for from := 0; !m.complete; {
 		b, left := m.nearest(t.far, from)
 		to := len(m.places)
@@ -116,14 +128,22 @@ func (t *Matcher) Completion() (tokens []parley.Token, ok bool) {
 		}
 		from, text = to, append(text, b)
 	}
-	for len(text) > 0 {
-		token, n := m.v.longestToken(text)
-		if n == 0 {
-			return nil, false
-		}
-		tokens, text = append(tokens, token), text[n:]
+	return text, true
+}
+
+// AppendNearer appends the tokens that lead straight to the end of the text: those that its shortest completion begins
+// with, and the one that ends an answer if it is complete. It returns how many tokens that completion has.
+func (t *Matcher) AppendNearer(tokens []parley.Token) (nearer []parley.Token, left int) {
+	text, _ := t.completion()
+	tokens = t.masker.v.appendPrefixes(tokens, text)
+	if end, ok := t.End(); ok && t.Done() {
+		tokens = append(tokens, end)
 	}
-	return tokens, true
+	for n := 1; len(text) > 0 && n > 0; left++ {
+		_, n = t.masker.v.longestToken(text)
+		text = text[n:]
+	}
+	return tokens, left
 }
 
 // End returns a token that ends an answer, if the model has one.

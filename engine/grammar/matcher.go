@@ -189,6 +189,20 @@ func (v *Vocabulary) longestToken(text []byte) (token parley.Token, length int) 
 	return token, length
 }
 
+// appendPrefixes appends the tokens that text begins with.
+func (v *Vocabulary) appendPrefixes(tokens []parley.Token, text []byte) []parley.Token {
+	at := int32(0)
+	for _, b := range text {
+		if at = v.child(at, b); at < 0 {
+			break
+		}
+		if v.own(at) > 0 {
+			tokens = append(tokens, v.tokens[v.twigs[at].first])
+		}
+	}
+	return tokens
+}
+
 // Start returns a matcher at the beginning of a program. Programs of equal
 // grammars share what is remembered.
 func (m *Masker) Start(p *Program) *Matcher {

@@ -54,6 +54,43 @@ describe('json_schema at temperature 1', { concurrency: 2 }, () => {
   }
 });
 
+describe('parley.finish_json', () => {
+  const schema = object({ title: { type: 'string' }, summary: { type: 'string' }, tags: { type: 'array', items: { type: 'string' } }, year: { type: 'integer' } });
+  const valid = new Ajv({ strict: false }).compile(schema);
+  const tools = [{ type: 'function', function: { name: 'write', parameters: object({ path: { type: 'string' }, text: { type: 'string' } }) } }];
+  const few = (seed, most, finish) => ({ ...ask('Write a long note about the sea.', { temperature: 1, seed, max_tokens: most }), ...(finish ? { parley: { finish_json: true } } : {}) });
+  const client = () => connect(Client, server).chat.completions;
+  const parses = (text) => { try { return JSON.parse(text); } catch { return undefined; } };
+
+  test('an answer is complete however few tokens it has', async () => {
+    let cut = 0;
+    for (const finish of [false, true]) {
+      for (const most of [32, 48, 90]) {
+        for (let seed = 0; seed < 5; seed++) {
+          const { choices: [choice] } = await client().create({ ...few(seed, most, finish), response_format: format(schema, true) });
+          const good = valid(parses(choice.message.content));
+          if (!good) cut++;
+          assert.ok(good && choice.finish_reason === 'stop' || !finish, `${most} tokens, ${choice.finish_reason}: ${choice.message.content}`);
+        }
+      }
+    }
+    assert.ok(cut > 0, 'no answer was cut off without it: nothing was tested');
+  });
+
+  test('so is a call, streamed and whole', async () => {
+    for (let seed = 0; seed < 5; seed++) {
+      const body = { ...few(seed, 120, true), tools, tool_choice: 'required', parallel_tool_calls: false };
+      const { choices: [choice] } = await client().create(body);
+      const chunks = await chunksOf(await client().create({ ...body, stream: true }));
+      const streamed = chunks.flatMap((c) => c.choices[0]?.delta.tool_calls ?? []).map((c) => c.function?.arguments ?? '').join('');
+      assert.equal(choice.finish_reason, 'tool_calls', JSON.stringify(choice));
+      for (const text of [choice.message.tool_calls[0].function.arguments, streamed]) {
+        assert.deepEqual(Object.keys(parses(text) ?? {}), ['path', 'text'], text);
+      }
+    }
+  });
+});
+
 for (const [name, Each, zodFormat] of [[...clients[0], zodResponseFormat], [...clients[1], zodResponseFormat6]]) {
   describe(`structured output, ${name}`, () => {
     const client = () => connect(Each, server).chat.completions;
