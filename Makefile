@@ -81,7 +81,7 @@ clients: build ## official client SDKs against the real binary
 	PARLEY_BIN=$(CURDIR)/$(BIN) ./test/run-clients.sh
 
 .PHONY: agents
-agents: build ## real coding agents against the real binary; writes what works to docs/clients.md [ONLY="codex pi"]
+agents: build ## real coding agents against the real binary, and before PARLEY_LLAMA_SERVER; writes docs/clients.md [ONLY="codex pi"]
 	$(GO) build -o bin/scripted ./test/scripted
 	PARLEY_BIN=$(CURDIR)/$(BIN) SCRIPTED_BIN=$(CURDIR)/bin/scripted ./test/run-agents.sh $(ONLY)
 
