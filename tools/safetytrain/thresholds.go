@@ -70,26 +70,35 @@ const (
 	agentMost     = 0.045
 )
 
-// choose returns the thresholds under which the recall that is nearest to its
-// bar is farthest from it, then the second nearest, and so on, and of those the
-// ones that flag fewest clean comments.
+// choose returns the best thresholds that spare coding agents. Where the weights have not met an agent
+// there may be none: then the best of all.
 func choose(set []scored) thresholds {
-	var best thresholds
+	best, ok := chooseUnder(set, agentMost)
+	if !ok {
+		best, _ = chooseUnder(set, 1)
+	}
+	best[safety.HeadOrder] = above(set, plain, safety.HeadOrder, plainShare)
+	return best
+}
+
+// chooseUnder returns the thresholds under which the recall that is nearest to its
+// bar is farthest from it, then the second nearest, and so on, and of those the
+// ones that flag fewest clean comments. At most that share of agents' prompts is blocked.
+func chooseUnder(set []scored, agents float64) (best thresholds, ok bool) {
 	var farthest []float64
 	alarms := 0.0
 	for t := range candidates(set) {
 		m := measure(set, &t)
-		if m.rate(pooledSet) > pooledMost || m.rate(lookalikeSet) > lookalikeMost || m.rate(agentSet) > agentMost {
+		if m.rate(pooledSet) > pooledMost || m.rate(lookalikeSet) > lookalikeMost || m.rate(agentSet) > agents {
 			continue
 		}
 		margins := m.margins()
 		flagged := m.rate("OpenAI moderation, clean") + m.rate("Surge toxicity, clean")
 		if order := slices.Compare(margins, farthest); order > 0 || order == 0 && flagged < alarms {
-			best, farthest, alarms = t, margins, flagged
+			best, farthest, alarms, ok = t, margins, flagged, true
 		}
 	}
-	best[safety.HeadOrder] = above(set, plain, safety.HeadOrder, plainShare)
-	return best
+	return best, ok
 }
 
 // Margins are told apart in marginSteps to the deviation, and count up to
