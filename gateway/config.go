@@ -120,6 +120,8 @@ type Config struct {
 	MetricsOpen bool
 	// Aliases are other names for models.
 	Aliases map[string]models.Alias
+	// Fallbacks are asked where a model does not answer, by its name.
+	Fallbacks map[string]models.Fallback
 	// TierContexts say what conversations may hold, for each class of tenants; the
 	// zero value is [DefaultTierContexts].
 	TierContexts models.TierContexts
@@ -199,7 +201,8 @@ func (c *Config) Validate() error {
 	if err := c.Admission.Validate(); err != nil {
 		wrong("admission: %w", err)
 	}
-	problems = append(problems, models.CheckAliases(c.Aliases, c.Models), c.objectives().Validate())
+	problems = append(problems, models.CheckAliases(c.Aliases, c.Models),
+		models.CheckFallbacks(c.Fallbacks, c.Models), c.objectives().Validate())
 	if c.TierContexts != (models.TierContexts{}) {
 		problems = append(problems, c.TierContexts.Validate())
 	}

@@ -30,7 +30,7 @@ func messages(x *exchange.Exchange, j *job.Job) error {
 	if err != nil {
 		return err
 	}
-	form := &messageShape{id: "msg_" + x.Suffix, model: model.ID,
+	form := &messageShape{id: "msg_" + x.Suffix, model: x.Record.Model,
 		keep: worthKeeping(model, request, a.Prompts[0].Tokens)}
 	var stream func() error
 	if request.Stream {
@@ -53,7 +53,7 @@ func countTokens(x *exchange.Exchange, j *job.Job) error {
 	if err != nil {
 		return err
 	}
-	return x.Reply(http.StatusOK, openai.TokenCount{InputTokens: len(prompt)})
+	return x.Reply(http.StatusOK, openai.TokenCount{InputTokens: model.PromptTokens(prompt)})
 }
 
 // worthKeeping returns how many tokens of the prompt lie before the client's last
@@ -79,7 +79,9 @@ func worthKeeping(m *models.Model, request *openai.MessagesRequest, prompt []par
 
 // A messageShape makes answers of the Anthropic interface.
 type messageShape struct {
-	id, model string
+	id string
+	// model names the model that answers.
+	model func() string
 	// keep is how many tokens of the prompt are worth keeping.
 	keep int
 	// open is the type of the block that is being written, "" if there is none;
@@ -114,7 +116,7 @@ func (s *messageShape) empty() openai.ReplyMessage {
 		ID:      s.id,
 		Type:    "message",
 		Role:    "assistant",
-		Model:   s.model,
+		Model:   s.model(),
 		Content: []any{},
 	}
 }

@@ -58,6 +58,7 @@ func New(config Config) (*Gateway, error) {
 		return nil, err
 	}
 	g.models.Open(g.pipeline)
+	g.models.FallBack(config.Fallbacks)
 	if err := g.SetModels(config.Models); err != nil {
 		return nil, err
 	}

@@ -159,6 +159,7 @@ func (s *Settings) FrontConfig() gateway.Config {
 		PublicPrompts:  append(s.PublicPrompts, s.Share.PublicPrompts...),
 		CacheScope:     s.CacheScope,
 		Aliases:        s.Aliases,
+		Fallbacks:      s.Fallbacks,
 		AllowOrigins:   s.Origins,
 		TrustedProxies: s.Proxies,
 		MetricsOpen:    s.MetricsOpen,

@@ -151,6 +151,8 @@ const (
 // Services are other services whose models are offered.
 type Services struct {
 	Upstreams []UpstreamConfig
+	// Fallbacks are asked where a model does not answer.
+	Fallbacks map[string]models.Fallback
 }
 
 // Fleet are what they set.

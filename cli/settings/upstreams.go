@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"parley/gateway/ledger"
+	"parley/gateway/models"
 	"parley/worker"
 
 	"github.com/goccy/go-yaml"
@@ -25,6 +26,61 @@ var upstreamSettings = []Setting{
 		set:   setUpstreams,
 		Help:  "offer models of other services by their URL and key, a `YAML` list; see docs/workers.md",
 	},
+	{
+		Key:   "fallbacks",
+		wants: "models by name, each with the models that are asked instead, as docs/models.md shows it",
+		tree:  true,
+		set:   setFallbacks,
+		Help:  "ask other models where one does not answer, a `YAML` mapping; see docs/models.md",
+	},
+}
+
+// setFallbacks reads MODEL: [MODEL, …] for all causes, or MODEL: {CAUSE: [MODEL, …], …}.
+func setFallbacks(s *Settings, text string) error {
+	var read map[string]any
+	if err := yaml.Unmarshal([]byte(text), &read); err != nil {
+		return fmt.Errorf("%s", yaml.FormatError(err, false, false))
+	}
+	fallbacks := map[string]models.Fallback{}
+	for model, value := range read {
+		by, ok := value.(map[string]any)
+		if !ok {
+			by = map[string]any{}
+			for _, cause := range models.Causes() {
+				by[string(cause)] = value
+			}
+		}
+		fallbacks[model] = models.Fallback{}
+		for cause, names := range by {
+			if !slices.Contains(models.Causes(), models.Cause(cause)) {
+				return fmt.Errorf("%q of %s is not a cause: use error, overload or context", cause, model)
+			}
+			list, err := namesOf(names)
+			if err != nil {
+				return fmt.Errorf("%s, %s: %w", model, cause, err)
+			}
+			fallbacks[model][models.Cause(cause)] = list
+		}
+	}
+	s.Fallbacks = fallbacks
+	return nil
+}
+
+// namesOf returns one name, or a list of them.
+func namesOf(value any) (names []string, err error) {
+	if name, ok := value.(string); ok {
+		return []string{name}, nil
+	}
+	list, ok := value.([]any)
+	for _, v := range list {
+		name, isText := v.(string)
+		ok = ok && isText
+		names = append(names, name)
+	}
+	if !ok {
+		return nil, fmt.Errorf("%v is neither a model nor a list of models", value)
+	}
+	return names, nil
 }
 
 // An UpstreamConfig is a service as the file describes it.

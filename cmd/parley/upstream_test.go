@@ -349,3 +349,85 @@ upstreams:
 		}
 	}
 }
+
+// TestFallbacks asks another model where one fails, has no room or too little context: the answer, the ledger
+// and the timeline name the one that answered.
+func TestFallbacks(t *testing.T) {
+	s := newService(t)
+	c := frontOfService(t, s, `  - name: spare
+    url: `+newServiceOf(t).URL+`
+    key_env: UPSTREAM_TEST_KEY
+    models: {spare: spare-1}
+fallbacks:
+  gpt: [spare]
+  claude: {overload: spare}
+`)
+	c.ready(3)
+	ask := func(model, more string) (int, string) {
+		return post(t, c.front.url+"/v1/chat/completions",
+			`{"model":"`+model+`","messages":[{"role":"user","content":"Hi"}]`+more+`}`)
+	}
+	for _, row := range []struct {
+		model  string
+		status int
+		body   string
+		cause  string
+		want   int
+	}{
+		{"gpt", 429, `{"error":{"message":"slow down"}}`, "overload", 200},
+		{"gpt", 400, `{"error":{"message":"maximum context length is 5"}}`, "context", 200},
+		{"gpt", 400, `{"error":{"message":"unknown field"}}`, "", 400},
+		{"claude", 529, `{"error":{"type":"overloaded_error","message":"busy"}}`, "overload", 200},
+		{"claude", 400, `{"error":{"message":"prompt is too long"}}`, "", 400},
+		{"gpt", 401, `{"error":{"message":"broken"}}`, "error", 200},
+	} {
+		s.set(row.status, row.body)
+		for _, stream := range []string{"", `,"stream":true`} {
+			if row.cause == "error" && stream != "" {
+				continue // its worker is taken out by now
+			}
+			status, text := ask(row.model, stream)
+			if status != row.want || row.want == 200 && (!strings.Contains(text, `"model":"spare"`) ||
+				strings.Contains(text, `"model":"`+row.model+`"`) || !strings.Contains(text, "blue")) {
+				t.Errorf("%s, %d: %d %s", row.model, row.status, status, text)
+			}
+			record := c.lastRequest()
+			step := `"from":"` + row.model + `","to":"spare","cause":"` + row.cause + `"`
+			if row.cause != "" && (!strings.Contains(record, step) ||
+				!strings.Contains(record, "fall back from "+row.model+" to spare") ||
+				!strings.Contains(record, `"model":"spare"`)) {
+				t.Errorf("%s, %d: the timeline is %s", row.model, row.status, record)
+			}
+			if row.cause == "" && strings.Contains(record, "fall back") {
+				t.Errorf("%s, %d: it fell back: %s", row.model, row.status, record)
+			}
+		}
+	}
+	s.set(529, `{"error":{"type":"overloaded_error","message":"busy"}}`)
+	for path, body := range map[string]string{
+		"/v1/messages":  `{"model":"claude","max_tokens":9,"messages":[{"role":"user","content":"Hi"}]}`,
+		"/v1/responses": `{"model":"claude","input":"Hi"}`,
+	} {
+		if _, text := post(t, c.front.url+path, body); !strings.Contains(text, `"model":"spare"`) {
+			t.Errorf("%s: %s", path, text)
+		}
+	}
+}
+
+// newServiceOf is a second service, which always answers.
+func newServiceOf(t *testing.T) *service { return newService(t) }
+
+// lastRequest returns the record of the newest request.
+func (c *crew) lastRequest() string {
+	c.t.Helper()
+	resp, err := http.Get(c.front.url + "/admin/api/requests?limit=1")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var list struct{ Data []json.RawMessage }
+	text := bodyOf(c.t, resp)
+	if err := json.Unmarshal(text, &list); err != nil || len(list.Data) == 0 {
+		c.t.Fatalf("%v: %s", err, text)
+	}
+	return string(list.Data[0])
+}

@@ -27,6 +27,8 @@ type RequestRecord struct {
 	// Worker answered it; Reason is why it was chosen.
 	Worker       string `json:"worker,omitempty"`
 	WorkerReason string `json:"worker_reason,omitempty"`
+	// Fallbacks are the models that did not answer, in order; Model is the one that did.
+	Fallbacks []Fallback `json:"fallbacks,omitempty"`
 	// Miss is the reason for the cache miss, in one word.
 	Miss         string  `json:"cache_miss,omitempty"`
 	Shared       bool    `json:"shared,omitempty"`
@@ -39,6 +41,17 @@ type RequestRecord struct {
 	// from Timeline on demand, because most are never looked at.
 	Stages   []Stage   `json:"stages"`
 	Timeline *Timeline `json:"-"`
+}
+
+// A Fallback is a model that did not answer, and the one that was asked instead.
+type Fallback struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+	// Cause is error, overload or context.
+	Cause string `json:"cause"`
+	Error string `json:"error"`
+	// AtMs is counted from the request's arrival.
+	AtMs float64 `json:"at_ms"`
 }
 
 // Tell derives the stages if they were not yet. It is not safe for concurrent use.

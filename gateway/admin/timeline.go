@@ -22,6 +22,8 @@ type Timeline struct {
 	// Attempts are the attempts, one per worker; More counts further attempts.
 	Attempts []parley.Attempt
 	More     int
+	// Fallbacks are the models that did not answer, in order.
+	Fallbacks []Fallback
 	// With a single engine in this process there are no legs: Usage is what it
 	// measured, Reason why there was no choice.
 	Usage  parley.Usage
@@ -55,7 +57,10 @@ func (c *Timeline) Stages() []Stage {
 		t.rest("gateway", "read", "")
 		return t.stages
 	}
-	t.add("gateway", "read and render", "", c.Handed)
+	for _, f := range c.Fallbacks {
+		t.fallback(&f)
+	}
+	t.add("gateway", "read and render", "", c.Handed-t.at)
 	t.add("queue", "wait for a turn", "", c.Waited)
 	u := &c.Usage
 	switch {
@@ -122,6 +127,20 @@ func (t *teller) rest(where, name, note string) {
 	if left := t.until - t.at; left > 0 {
 		t.add(where, name, note, left)
 	}
+}
+
+// fallback appends the time until a model was given up.
+func (t *teller) fallback(f *Fallback) {
+	took := max(time.Duration(f.AtMs*float64(time.Millisecond))-t.at, 0)
+	t.stages = append(t.stages, Stage{
+		Where:   "router",
+		Name:    "fall back from " + f.From + " to " + f.To,
+		StartMs: millis(t.at),
+		Ms:      millis(took),
+		Note:    "on " + f.Cause,
+		Fault:   f.Error,
+	})
+	t.at += took
 }
 
 func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -52,6 +52,7 @@ type Answer struct {
 	// end; nil if none is to be asked.
 	judged func(choice int, w *CollectedChoice) error
 	gauge  *gauge.Gauge
+	again  func(failure error) (*Options, error)
 }
 
 // An answeredPrompt is a prompt and what a worker said of it.
@@ -119,24 +120,27 @@ type Options struct {
 	Grow func(tokens int64) bool
 	// NoticeEvery is how often a client is told where it stands while it waits.
 	NoticeEvery time.Duration
+	// Again is asked when the answer failed before anything of it was shown: it returns what to
+	// answer with instead, or the error that the client gets. Nil if that is the failure.
+	Again func(failure error) (*Options, error)
 }
 
 // New returns the answer that comes of a generation.
 func New(o Options) *Answer {
-	a := &Answer{
-		work:        o.Work,
-		PerPrompt:   max(o.Requests[0].Choices, 1),
-		open:        len(o.Requests),
-		constraint:  o.Held,
-		settled:     o.Settled,
-		grow:        o.Grow,
-		Waiter:      o.Work.Waiter,
-		noticeEvery: o.NoticeEvery,
-		reports:     o.Requests[0].Progress,
-		seen:        o.Seen,
-		judged:      o.Judged,
-		gauge:       o.Gauge,
-	}
+	a := &Answer{again: o.Again, noticeEvery: o.NoticeEvery}
+	a.begin(&o)
+	return a
+}
+
+// begin has the answer come of a generation, of which nothing came yet.
+func (a *Answer) begin(o *Options) {
+	a.work, a.events, a.later = o.Work, nil, nil
+	a.PerPrompt, a.open = max(o.Requests[0].Choices, 1), len(o.Requests)
+	a.constraint, a.settled, a.grow, a.spent = o.Held, o.Settled, o.Grow, false
+	a.Waiter, a.reports = o.Work.Waiter, o.Requests[0].Progress
+	a.seen, a.judged, a.gauge = o.Seen, o.Judged, o.Gauge
+	a.Prompts, a.Choices = nil, nil
+	a.waiting.Store(false)
 	for _, r := range o.Requests {
 		a.Prompts = append(a.Prompts, answeredPrompt{Tokens: r.Prompt})
 		for range a.PerPrompt {
@@ -154,7 +158,6 @@ func New(o Options) *Answer {
 			a.Choices = append(a.Choices, c)
 		}
 	}
-	return a
 }
 
 // over reports whether every prompt is answered in full.
@@ -468,10 +471,7 @@ func (c *choice) screened(pieces []Piece, tokens int) []Piece {
 	if c.screen.halted {
 		c.finish = FinishFiltered
 	}
-	return slices.DeleteFunc(pieces, func(p Piece) bool {
-		return p.Reasoning == "" && p.Text == "" && len(p.Calls) == 0 && len(p.Tokens) == 0 && p.Finish == "" &&
-			p.Progress == nil
-	})
+	return slices.DeleteFunc(pieces, func(p Piece) bool { return p.onlyProgress() && p.Progress == nil })
 }
 
 // halted reports whether the policy here ended the choice.

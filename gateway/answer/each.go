@@ -2,6 +2,7 @@ package answer
 
 import (
 	"context"
+	"slices"
 
 	"parley/gateway/infer"
 )
@@ -11,8 +12,28 @@ import (
 // goroutine: between the worker's connection and the client's there is no other. Take
 // and Ping are never called at the same time.
 //
-// It is the one loop of all endpoints that answer, whole or as a stream.
+// It is the one loop of all endpoints that answer, whole or as a stream. What fails before anything
+// was shown may begin again with another model.
 func (a *Answer) Each(ctx context.Context, k KeepAlive, take func([]Piece) error) error {
+	shown := false
+	for {
+		err := a.eachOnce(ctx, k, func(pieces []Piece) error {
+			shown = shown || slices.ContainsFunc(pieces, func(p Piece) bool { return !p.onlyProgress() })
+			return take(pieces)
+		})
+		if err == nil || shown || a.again == nil || ctx.Err() != nil {
+			return err
+		}
+		next, err := a.again(err)
+		if err != nil {
+			return err
+		}
+		a.begin(next)
+	}
+}
+
+// eachOnce hands on what comes of one generation.
+func (a *Answer) eachOnce(ctx context.Context, k KeepAlive, take func([]Piece) error) error {
 	p := a.keepAlive(k, take)
 	defer p.stop()
 	each := a.gathered

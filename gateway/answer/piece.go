@@ -53,6 +53,11 @@ const FinishToolCalls parley.Finish = "tool_calls"
 // FinishFiltered is why a choice ended that a safety policy halted.
 const FinishFiltered = parley.FinishFiltered
 
+// onlyProgress reports whether the piece adds nothing to the answer.
+func (p *Piece) onlyProgress() bool {
+	return p.Reasoning == "" && p.Text == "" && len(p.Calls) == 0 && len(p.Tokens) == 0 && p.Finish == ""
+}
+
 // Join appends p, or adds it to the last piece of its choice where that keeps
 // the order of what was said.
 func Join(pieces []Piece, p Piece) []Piece {

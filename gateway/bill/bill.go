@@ -138,7 +138,10 @@ func useOf(m *models.Model, requests []*parley.Request, accounts []limit.Account
 // Settle charges what an answer that is complete used.
 func (b *Bill) Settle(u *parley.Usage) {
 	if b != nil {
-		b.once.Do(func() { b.charge(u, string(b.payer.record.Finish())) })
+		b.once.Do(func() {
+			b.charge(u, string(b.payer.record.Finish()))
+			b.payer.Release()
+		})
 	}
 }
 
@@ -159,8 +162,13 @@ func (b *Bill) Close() {
 			u.PromptTokens, u.CachedTokens = r.PromptTokens(), r.Usage().CachedTokens
 		}
 		b.charge(&u, outcome)
+		b.payer.Release()
 	})
 }
+
+// Fail closes the bill of a generation that had no token and is begun again with another model: nothing is
+// charged, and the request keeps its slot.
+func (b *Bill) Fail() { b.once.Do(func() { b.charge(&parley.Usage{}, "error") }) }
 
 // Void gives back all that was reserved: nothing was asked of a worker, as the
 // answer was there. The ledger has it from when it was made, and only once.
@@ -194,7 +202,6 @@ func (b *Bill) charge(u *parley.Usage, outcome string) {
 		b.estimate.Learn(e.Output)
 	}
 	b.release(limit.Use{Requests: b.hold.Use.Requests, Input: e.Input, Output: e.Output, Cost: e.Cost})
-	b.payer.Release()
 }
 
 // release replaces what was reserved by what was used. What was added while the answer grew goes last, so that

@@ -18,13 +18,41 @@ import (
 // shown. The caller must call stop, which settles what was used if the answer was
 // broken off.
 func (j *Job) Answer(ctx context.Context, p *Query) (a *answer.Answer, stop func(), err error) {
-	b, err := j.payer.Reserve(ctx, p.model, p.requests)
+	g, err := j.begin(ctx, p)
 	if err != nil {
 		return nil, nil, err
 	}
+	if p.chat != nil {
+		g.options.Again = func(failure error) (*answer.Options, error) {
+			next, started, err := j.beginInstead(ctx, p, g, failure)
+			if err != nil {
+				return nil, err
+			}
+			p, g = next, started
+			return &g.options, nil
+		}
+	}
+	return answer.New(g.options), func() {
+		g.options.Work.Stop()
+		g.bill.Close()
+	}, nil
+}
+
+// A generation is one that was begun: its bill is open, and its work not stopped.
+type generation struct {
+	options answer.Options
+	bill    *bill.Bill
+}
+
+// begin reserves what a prompt may use, and hands it to the pipeline.
+func (j *Job) begin(ctx context.Context, p *Query) (g *generation, err error) {
+	b, err := j.payer.Reserve(ctx, p.model, p.requests)
+	if err != nil {
+		return nil, err
+	}
 	j.bill = b
 	defer func() {
-		if stop == nil { // a panic: nothing else can close the bill
+		if g == nil { // a panic: nothing else can close the bill
 			b.Close()
 		}
 	}()
@@ -37,7 +65,7 @@ func (j *Job) Answer(ctx context.Context, p *Query) (a *answer.Answer, stop func
 	j.Record.Handed()
 	work := j.run(ctx, p, 0, b)
 	j.Record.SetWaiter(work.Waiter)
-	a = answer.New(answer.Options{
+	return &generation{bill: b, options: answer.Options{
 		Work:        work,
 		Requests:    p.requests,
 		Tokens:      p.model.Tokenizer,
@@ -51,11 +79,33 @@ func (j *Job) Answer(ctx context.Context, p *Query) (a *answer.Answer, stop func
 		Settled:     b.Settle,
 		Grow:        b.Grow,
 		NoticeEvery: j.server.NoticeEvery,
-	})
-	return a, func() {
-		work.Stop()
-		b.Close()
-	}, nil
+	}}, nil
+}
+
+// beginInstead begins the answer of another model to the conversation of p, whose generation failed before
+// its first token. It returns the failure if no other model is to be asked.
+func (j *Job) beginInstead(ctx context.Context, p *Query, g *generation, failure error) (*Query, *generation, error) {
+	cause := models.CauseOf(failure)
+	for {
+		m := j.instead(p.chat, p.model.ID, cause, failure)
+		if m == nil {
+			return nil, nil, failure
+		}
+		if g != nil {
+			g.options.Work.Stop()
+			g.bill.Fail()
+			g = nil
+		}
+		next, err := j.chatFor(m, p.chat)
+		if err == nil {
+			var started *generation
+			if started, err = j.begin(ctx, next); err == nil {
+				return next, started, nil
+			}
+			return nil, nil, err // a limit of the caller's
+		}
+		p, cause, failure = &Query{model: m, chat: p.chat}, models.CauseOf(err), err
+	}
 }
 
 // run hands a prompt's requests to the pipeline, at most atOnce of them at a time, 0

@@ -22,6 +22,15 @@ type Query struct {
 	constraint answer.Constraint
 	reads      func() *dialect.Reader
 	muted      bool
+	// chat is what the query was made from; nil for a plain prompt.
+	chat *chatQuery
+}
+
+// A chatQuery is what the query of a conversation was made from, so that it can be made for another model.
+type chatQuery struct {
+	request *openai.ChatRequest
+	// tried are the models that failed, left those that may be asked instead of them, in order.
+	tried, left []string
 }
 
 // ReadBy has the answer read by what reads makes, for a plain prompt that was rendered
@@ -30,13 +39,38 @@ func (p *Query) ReadBy(reads func() *dialect.Reader) { p.reads = reads }
 
 // Chat prepares the prompt of a conversation.
 func (j *Job) Chat(ctx context.Context, m *models.Model, request *openai.ChatRequest) (*Query, error) {
+	c := &chatQuery{request: request}
 	j.Record.SetModel(m.ID)
-	if err := m.CheckChat(request); err != nil {
-		return nil, err
+	for {
+		err := m.CheckChat(request)
+		if err == nil {
+			break
+		}
+		failed := m.ID
+		if m = j.instead(c, failed, models.CauseOf(err), err); m == nil {
+			return nil, err
+		}
+		j.Record.SetModel(m.ID)
 	}
 	if err := j.screening.Chat(ctx, m, request); err != nil {
 		return nil, err
 	}
+	for {
+		p, err := j.chatFor(m, c)
+		if err == nil {
+			return p, nil
+		}
+		failed := m.ID
+		if m = j.instead(c, failed, models.CauseOf(err), err); m == nil {
+			return nil, err
+		}
+	}
+}
+
+// chatFor prepares the prompt of a conversation that was screened.
+func (j *Job) chatFor(m *models.Model, c *chatQuery) (*Query, error) {
+	request := c.request
+	j.Record.SetModel(m.ID)
 	begun := j.server.Now()
 	prompt, thinking, err := m.Render(request)
 	j.Record.Took(ledger.Tokenize, begun)
@@ -71,6 +105,7 @@ func (j *Job) Chat(ctx context.Context, m *models.Model, request *openai.ChatReq
 		constraint: constraint,
 		reads:      m.Tools.Readers(request, thinking),
 		muted:      request.PromptOnly,
+		chat:       c,
 	}, nil
 }
 
@@ -183,4 +218,17 @@ func (j *Job) plain(
 	r.MaxTokens = maxTokens
 	m.PrepareGap(r, gap)
 	return r, nil
+}
+
+// instead returns the model to ask instead of one that failed, and notes it in the record; nil if there is none. The
+// log-probabilities of another model would be of other tokens.
+func (j *Job) instead(c *chatQuery, failed string, cause models.Cause, failure error) *models.Model {
+	if c.request.Logprobs {
+		return nil
+	}
+	m := j.server.Models.Next(j.Record.Who, failed, cause, &c.tried, &c.left)
+	if m != nil {
+		j.Record.FallBack(failed, m.ID, string(cause), failure)
+	}
+	return m
 }

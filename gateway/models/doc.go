@@ -10,5 +10,6 @@
 //	length.go   what cannot fit by its bytes alone
 //	fit.go      which messages of a conversation fit; tiers.go: what a tier may have
 //	memory.go   what of a model is in memory, and until when
+//	fallbacks.go  which models are asked where one does not answer
 //	public.go   the beginnings of prompts that all tenants share
 package models

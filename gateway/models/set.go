@@ -20,6 +20,8 @@ type Set struct {
 	// share.
 	aliases map[string]Alias
 	public  []string
+	// fallbacks are asked where a model does not answer.
+	fallbacks map[string]Fallback
 
 	current  atomic.Pointer[servedList]
 	changing sync.Mutex

@@ -35,6 +35,8 @@ type Metrics struct {
 	stages       [ledger.StageCount]prometheus.Observer
 	// decode and whole are how long answers were written, and took in all.
 	decode, whole prometheus.Histogram
+	// fallbacks counts models that were asked instead of another.
+	fallbacks *prometheus.CounterVec
 	// limited counts requests that a limit refused.
 	limited *prometheus.CounterVec
 	// findings counts what safety screens found, moderatorFailures the moderators that
@@ -132,6 +134,9 @@ func newMetrics(r *prometheus.Registry, objectives parley.Objectives) (*Metrics,
 	m.limited = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "parley_limited_requests_total", Help: "Requests that a limit of their caller refused, by limit."},
 		[]string{"limit"})
+	m.fallbacks = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "parley_fallbacks_total", Help: "Requests for which another model was asked, by both and by cause."},
+		[]string{"from", "to", "cause"})
 	m.decode = prometheus.NewHistogram(
 		histogram("parley_decode_seconds", "Time from the first token of an answer to its last.", 0.001))
 	m.whole = prometheus.NewHistogram(histogram("parley_answer_seconds",
@@ -144,7 +149,7 @@ func (m *Metrics) register(r *prometheus.Registry) error {
 	var problems []error
 	for _, c := range []prometheus.Collector{m.requests, m.inFlight, m.seconds, m.firstToken, m.betweenTokens,
 		m.promptTokens, m.outputTokens, m.cachedTokens, m.finishes, m.outcomes, m.constrained, m.retries,
-		m.stageSeconds, m.decode, m.whole, m.limited, m.findings, m.moderatorFailures} {
+		m.stageSeconds, m.decode, m.whole, m.limited, m.fallbacks, m.findings, m.moderatorFailures} {
 		problems = append(problems, r.Register(c))
 	}
 	return errors.Join(problems...)

@@ -168,6 +168,9 @@ func (q *Request) attributes(end *End, code parley.Code, elapsed time.Duration) 
 		attributes = append(attributes, slog.String("worker", to.Worker), slog.String("pool", to.Pool),
 			slog.String("why", to.Reason), slog.Int("moves", to.Moves))
 	}
+	for _, f := range q.answer.fallbacks {
+		attributes = append(attributes, slog.String("fallback", f.From+" -> "+f.To+": "+f.Cause))
+	}
 	if q.answer.format != "" {
 		attributes = append(attributes, slog.String("format", q.answer.format))
 	}

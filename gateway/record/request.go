@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"parley"
+	"parley/gateway/admin"
 	"parley/gateway/infer"
 	"parley/gateway/ledger"
 	"parley/gateway/limit"
@@ -68,6 +69,8 @@ type answerRecord struct {
 	objective int
 	// routing is the worker that computed the answer last; nil where there is one worker.
 	routing *parley.Routing
+	// fallbacks are the models that did not answer, in order.
+	fallbacks []admin.Fallback
 	// cost is what was charged for the newest generation, in millionths.
 	cost atomic.Int64
 }
@@ -111,10 +114,23 @@ func (q *Request) Infer() {
 // Fail notes why the request failed.
 func (q *Request) Fail(err error) { q.err = err }
 
-// SetModel notes the model that was asked for.
+// SetModel notes the model that is asked.
 func (q *Request) SetModel(id string) { q.model = id }
 
-// Model returns the model that was asked for.
+// FallBack notes that another model is asked, instead of one that did not answer for a cause.
+func (q *Request) FallBack(from, to, cause string, failure error) {
+	q.answer.fallbacks = append(q.answer.fallbacks, admin.Fallback{
+		From:  from,
+		To:    to,
+		Cause: cause,
+		Error: shortened(failure.Error(), errorBytesMax),
+		AtMs:  millis(q.now().Sub(q.Started)),
+	})
+	q.answer.promptTokens, q.answer.routing = 0, nil
+	q.metrics.fallbacks.WithLabelValues(from, to, cause).Inc()
+}
+
+// Model returns the model that was asked last.
 func (q *Request) Model() string { return q.model }
 
 // SetObjective notes by its index which objective holds for the request.

@@ -32,6 +32,7 @@ func (q *Request) shown(end *End, code parley.Code, elapsed time.Duration) *admi
 		TTFTms:       millis(a.firstToken),
 		TotalMs:      millis(elapsed),
 	}
+	l.Fallbacks = q.answer.fallbacks
 	if q.err != nil {
 		l.Error = shortened(q.err.Error(), errorBytesMax)
 	}
@@ -66,6 +67,7 @@ func (q *Request) timeline(elapsed time.Duration) *admin.Timeline {
 		Usage:   a.usage,
 		Reason:  q.Routing().Reason,
 	}
+	timeline.Fallbacks = q.answer.fallbacks
 	timeline.Attempts, timeline.More = q.attempts.Attempts()
 	return timeline
 }

@@ -281,6 +281,7 @@ var cutBy = map[parley.Finish]string{parley.FinishLength: "max_output_tokens", a
 // complete ends a response that went well. The client is told after the store:
 // what it reads to the end can be followed.
 func (r *reply) complete(out exchange.EventSink) error {
+	r.log.Response.Model = r.x.Record.Model() // another than was asked for may have answered
 	finish := r.x.Record.Finish()
 	now := r.api.Now()
 	cut := cutBy[finish]
@@ -384,7 +385,7 @@ func (r *reply) outcome(status convo.Status, why *parley.Error) (o convo.Respons
 		return o, nil
 	}
 	for _, item := range append(append([]openai.Item{}, r.input...), r.log.Response.Output...) {
-		m := convo.NewMessage{ID: item.ID, Kind: item.Type, Role: item.Role, Model: r.model.ID}
+		m := convo.NewMessage{ID: item.ID, Kind: item.Type, Role: item.Role, Model: r.log.Response.Model}
 		if m.Content, err = history.ContentOf(item); err != nil {
 			return o, err
 		}

@@ -61,6 +61,7 @@ func TierUsed(asked string) string {
 
 // Whole returns choices that were collected to their end.
 func (s *Chat) Whole(choices []answer.CollectedChoice, u parley.Usage) *openai.ChatResponse {
+	s.rename()
 	r := &openai.ChatResponse{
 		ID:          s.chunk.ID,
 		Object:      "chat.completion",
@@ -129,8 +130,20 @@ func (s *Chat) Prepare() {
 	}
 }
 
+// rename names the model that answers, which may be another than was asked for.
+func (s *Chat) rename() {
+	if name := s.record.Model(); name != "" && name != s.chunk.Model {
+		s.chunk.Model = name
+		if s.first != nil {
+			s.first = nil
+			s.Prepare()
+		}
+	}
+}
+
 // Opening returns the first event of a choice.
 func (s *Chat) Opening(choice int) any {
+	s.rename()
 	if choice == 0 && s.first != nil {
 		return s.first
 	}
