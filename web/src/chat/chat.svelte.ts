@@ -32,6 +32,10 @@ export class Chat {
   draft = $state('');
   /** What goes along with the draft. */
   files = $state.raw<Attached[]>([]);
+  /** What is sent as soon as the answer that is being written is complete; empty for nothing. */
+  queued = $state('');
+  /** Has a message drawn that stands further up than what is. */
+  reach: ((id: string) => void) | undefined;
   /** Begins to edit the last message that was sent, where it is shown. */
   editLast: (() => boolean) | undefined;
 
@@ -67,7 +71,7 @@ export class Chat {
 
   type(text: string): void {
     this.draft = text;
-    drafts.set(this.#name, text);
+    drafts.set(this.#name, [this.queued, text].filter(Boolean).join('\n\n')); // what is queued is not lost with the page
   }
 
   attach(files: Attached[]): void {
@@ -120,6 +124,12 @@ export class Chat {
 
   /** Sends what was typed and what goes along with it. */
   async sendDraft(): Promise<void> {
+    if (this.busy) {
+      this.queued = [this.queued, withFiles(this.draft, this.files)].filter(Boolean).join('\n\n');
+      this.attach([]);
+      this.type('');
+      return;
+    }
     await this.send(withFiles(this.draft, this.files));
   }
 
@@ -152,6 +162,33 @@ export class Chat {
       return;
     }
     await this.#turn(live, this.items, `${this.path}/messages`, { content: message.content, ...(message.edit ? { edit: message.edit } : {}) }, message.key);
+  }
+
+  /** Makes what is queued the draft again. */
+  unqueue(): void {
+    const { text, files } = filesIn(this.queued);
+    this.queued = '';
+    this.attach([...files, ...this.files]);
+    this.type([text, this.draft].filter(Boolean).join('\n\n'));
+  }
+
+  /** Sends what is queued after an answer that went well; else it is the user's again. */
+  #sendQueued(ok: boolean): void {
+    const content = this.queued;
+    if (!content) return;
+    if (!ok || this.unsent) return this.unqueue();
+    this.queued = '';
+    drafts.set(this.#name, this.draft);
+    void this.#sendBeside(content);
+  }
+
+  /** Sends a text and leaves the draft as it is. */
+  async #sendBeside(content: string): Promise<void> {
+    const { draft, files } = this;
+    const sent = this.send(content);
+    this.attach(files);
+    this.type(draft);
+    await sent;
   }
 
   /** Gives up a message that was not sent: its text becomes the draft again. */
@@ -234,6 +271,7 @@ export class Chat {
     else if (!ending.ok && !told && this.items.at(-1)?.outcome !== 'failed') toasts.show(ending.failure.message);
     tell({ kind: 'chat', conversation: this.conversation!.id });
     void this.#awaitTitle();
+    if (this.live === null) this.#sendQueued(ending.ok);
   }
 
   /** Whether the server has a message that was on its way. */

@@ -65,14 +65,15 @@ function draw(token: Token): Drawn[] {
   switch (token.type) {
     case 'space':
     case 'def':
+    case 'checkbox': // drawn with its item
       return [];
     case 'math':
       return [mathElement((token as unknown as MathToken).text, (token as unknown as MathToken).display)];
     case 'heading':
       // The page has headings of its own, so those of an answer begin at the third level.
-      return [element(`h${Math.min(6, token.depth + 2)}` as 'h3', all(token.tokens), { className: `h${token.depth}` })];
+      return [element(`h${Math.min(6, token.depth + 2)}` as 'h3', all(token.tokens), { className: `h${token.depth}`, dir: 'auto' })];
     case 'paragraph':
-      return [element('p', all(token.tokens))];
+      return [element('p', all(token.tokens), { dir: 'auto' })];
     case 'blockquote':
       return [element('blockquote', all(token.tokens))];
     case 'hr':
@@ -114,8 +115,8 @@ function drawList(token: Tokens.List): HTMLElement {
     }
     return element('li', children);
   });
-  if (!token.ordered) return element('ul', items);
-  return element('ol', items, { start: Number(token.start) || 1 });
+  if (!token.ordered) return element('ul', items, { dir: 'auto' });
+  return element('ol', items, { start: Number(token.start) || 1, dir: 'auto' });
 }
 
 function drawTable(token: Tokens.Table): HTMLElement {
@@ -123,7 +124,7 @@ function drawTable(token: Tokens.Table): HTMLElement {
     element(
       'tr',
       row.map((cell) => {
-        const drawn = element(name, all(cell.tokens));
+        const drawn = element(name, all(cell.tokens), { dir: 'auto' });
         if (cell.align) drawn.dataset.align = cell.align;
         return drawn;
       }),
@@ -163,7 +164,7 @@ class CodeView {
     const pre = element('pre', [this.#code], { tabIndex: 0 });
     pre.setAttribute('role', 'region');
     pre.setAttribute('aria-label', this.language ? `Code in ${this.language}` : 'Code');
-    this.element = element('figure', [element('figcaption', [element('span', [this.language || 'text']), button]), pre], { className: 'code' });
+    this.element = element('figure', [element('figcaption', [element('span', [this.language || 'text']), button]), pre], { className: 'code', dir: 'ltr' });
     this.update(token.text);
   }
 

@@ -119,6 +119,12 @@ class App {
     return this.models.find((m) => m.id === id);
   }
 
+  /** Whether a text alone is longer than the context of the chat shown, and its middle is not dropped. A token has rarely more than four characters. */
+  neverFits(text: string, model: string): boolean {
+    const context = this.modelNamed(model)?.max_model_len ?? 0;
+    return context > 0 && this.chat.settings.policy !== 'slide' && text.length / 4 >= context;
+  }
+
   async list(): Promise<void> {
     try {
       const [pinned, others] = await Promise.all([
@@ -192,6 +198,7 @@ class App {
     });
     if (!hit.message_id || this.chat !== chat) return;
     if (!chat.items.some((i) => i.id === hit.message_id)) await chat.show(hit.message_id);
+    chat.reach?.(hit.message_id);
     requestAnimationFrame(() => document.getElementById(hit.message_id!)?.scrollIntoView({ block: 'center' }));
   }
 

@@ -1,0 +1,135 @@
+// An engine of another maker that streams rich Markdown at a rate that the prompt chooses: the page follows it, on a
+// desktop and on a phone, until the reader scrolls; and draws what is in it as one reads it.
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import { after, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import { answered, asOwner, makeConversation, openPage, openPages, say, shot, wantAccessible } from './pages.mjs';
+
+const rich = `## Prices
+
+| Item | Quantity | Price | Shelf | Supplier | Remark |
+|---|---:|---:|---|---|---|
+| Bananas | 12 | $10.00 | North | Company | Refrigerated |
+
+- [ ] todo
+- [x] done
+
+\`\`\`js
+${Array.from({ length: 12 }, (_, i) => `const line${i} = compute(${i});`).join('\n')}
+\`\`\`
+
+مرحبا بالعالم.
+
+1. one
+2. two
+
+`;
+
+let released = () => undefined;
+const engine = createServer(async (request, response) => {
+  if (request.url.endsWith('/models')) return response.end(JSON.stringify({ object: 'list', data: [{ id: 'polly', object: 'model', owned_by: 'test' }] }));
+  if (!request.url.endsWith('/chat/completions')) return response.writeHead(404).end();
+  const body = JSON.parse(Buffer.concat(await request.toArray()).toString());
+  const asked = JSON.stringify(body.messages.at(-1));
+  const send = (delta, finish = null) => response.write(`data: ${JSON.stringify({ id: 'x', object: 'chat.completion.chunk', created: 1, model: 'polly', choices: [{ index: 0, delta, finish_reason: finish }] })}\n\n`);
+  response.writeHead(200, { 'content-type': 'text/event-stream' });
+  const held = /hold/.test(asked);
+  const words = /short|hold/.test(asked) ? ['Well, ', 'yes.'] : rich.repeat(12).match(/\s*\S+\s*/g);
+  const perTick = /fast/.test(asked) ? 20 : 4;
+  for (const [i, word] of words.entries()) {
+    send({ content: word });
+    if (held && i === 0) await new Promise((resolve) => (released = resolve));
+    if (i % perTick === perTick - 1) await pause(10);
+  }
+  send({}, 'stop');
+  response.end('data: [DONE]\n\n');
+});
+engine.listen(0, '127.0.0.1');
+await once(engine, 'listening');
+after(() => engine.close());
+const rig = openPages('--worker', `openai-chat=http://127.0.0.1:${engine.address().port}`);
+
+const phone = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true };
+const behind = (page) => page.locator('.scroller').evaluate((e) => e.scrollHeight - e.scrollTop - e.clientHeight);
+
+for (const [name, options] of Object.entries({ desktop: {}, phone })) {
+  for (const rate of ['fast', 'steady']) {
+    test(`an answer that streams ${rate} is followed on a ${name}, until one scrolls`, async () => {
+      const page = await openPage(rig, options);
+      await page.fill('#prompt', `Write, ${rate}`);
+      await page.getByRole('button', { name: 'Send', exact: true }).click();
+      await answered(page);
+      await page.waitForFunction(() => {
+        const e = document.querySelector('.scroller');
+        return e.scrollHeight > 3 * e.clientHeight && e.scrollHeight - e.scrollTop - e.clientHeight < 60;
+      });
+      assert.equal(await page.getByRole('button', { name: 'Go to the end' }).count(), 0);
+      await page.locator('.scroller').evaluate((e) => (e.scrollTop -= 2000));
+      await page.getByRole('button', { name: 'Go to the end' }).waitFor();
+      assert.ok((await behind(page)) > 1000);
+      await page.closeClean();
+    });
+  }
+}
+
+for (const [name, options] of Object.entries({ desktop: {}, phone })) {
+  test(`tables keep words whole, task lists have boxes alone, Arabic runs from the right, on a ${name}`, async () => {
+    const page = await openPage(rig, options);
+    await page.fill('#prompt', 'Write, fast');
+    await page.getByRole('button', { name: 'Send', exact: true }).click();
+    await answered(page);
+    const cells = page.locator('.table').first().locator('th, td');
+    const broken = await cells.evaluateAll((all) => all.filter((c) => c.getClientRects().length && c.scrollHeight > 2.2 * parseFloat(getComputedStyle(c).lineHeight)).map((c) => c.textContent));
+    assert.deepEqual(broken, [], 'cells of one word have one line');
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+    assert.ok(wide <= 0, `the page is ${wide} pixels too wide`);
+    assert.deepEqual(await page.locator('.task').evaluateAll((all) => all.slice(0, 2).map((t) => [t.querySelectorAll('input').length, t.textContent.trim()])), [[1, 'todo'], [1, 'done']]);
+    assert.equal(await page.locator('.markdown p', { hasText: 'مرحبا' }).first().evaluate((p) => getComputedStyle(p).direction), 'rtl');
+    await page.fill('#prompt', 'مرحبا');
+    assert.equal(await page.locator('#prompt').evaluate((p) => getComputedStyle(p).direction), 'rtl');
+    await wantAccessible(page, `rich Markdown on a ${name}`);
+    await shot(page, `chat-rich-${name}`);
+    await page.closeClean();
+  });
+}
+
+test('a message is queued while an answer is being written, can be taken back, and is sent after it', async () => {
+  const page = await openPage(rig);
+  await say(page, 'Hello, hold');
+  await page.locator('.live .markdown', { hasText: 'Well' }).waitFor();
+  await say(page, 'And short');
+  const queued = page.getByRole('article', { name: 'Queued message' });
+  await queued.waitFor();
+  await wantAccessible(page, 'a queued message');
+  await queued.getByRole('button', { name: 'Edit' }).click();
+  await queued.waitFor({ state: 'detached' });
+  assert.equal(await page.inputValue('#prompt'), 'And short');
+  await page.press('#prompt', 'Enter');
+  await queued.waitFor();
+  await page.fill('#prompt', 'A draft');
+  released();
+  await answered(page, 2);
+  assert.equal(await queued.count(), 0);
+  assert.deepEqual(await page.locator('article.mine .said').allInnerTexts(), ['Hello, hold', 'And short']);
+  assert.equal(await page.inputValue('#prompt'), 'A draft');
+  await page.closeClean();
+});
+
+test('a chat of 1,000 messages draws what is read, and the rest as one goes back', async () => {
+  const made = await makeConversation(rig, { title: 'Long', items: [] });
+  for (let n = 0; n < 1000; n += 20) {
+    const items = Array.from({ length: 20 }, (_, i) => ({ type: 'message', role: (n + i) % 2 ? 'assistant' : 'user', content: [{ type: (n + i) % 2 ? 'output_text' : 'input_text', text: `message ${n + i}` }] }));
+    const response = await fetch(`${rig.server.url}/v1/conversations/${made.id}/items`, { method: 'POST', headers: { 'content-type': 'application/json', ...asOwner(rig.server) }, body: JSON.stringify({ items }) });
+    assert.equal(response.status, 200, await response.clone().text());
+  }
+  const page = await openPage(rig, {}, `/c/${made.id}`);
+  await page.getByText('message 999', { exact: true }).waitFor();
+  const drawn = () => page.locator('article').count();
+  assert.ok((await drawn()) <= 40, `${await drawn()} messages are drawn`);
+  await page.getByRole('button', { name: /^Show 40 earlier/ }).click();
+  await page.getByText('message 930', { exact: true }).waitFor();
+  assert.ok((await drawn()) <= 160, `${await drawn()} messages are drawn`);
+  await page.closeClean();
+});
