@@ -14,6 +14,7 @@ import (
 	"parley/gateway/batch"
 	"parley/gateway/convo"
 	"parley/gateway/infer"
+	"parley/gateway/issuer"
 	"parley/gateway/job"
 	"parley/gateway/ledger"
 	"parley/gateway/limit"
@@ -112,6 +113,8 @@ type Config struct {
 	// and programs that check by themselves. The program that made it closes it, after
 	// [Gateway.Close].
 	Keys *tenant.Keyring
+	// Issuer vouches for people who sign in by OpenID Connect; nil for none.
+	Issuer *issuer.Issuer
 	// LocalToken is what the person who runs a server without keys shows to read what
 	// is stored and to operate it; empty allows it to no caller. Once there is a key, it is
 	// worth nothing.

@@ -292,11 +292,20 @@ const apiSummaries = `
 GET /account: Show the account that is signed in
 POST /account: Change the name of the account that is signed in
 DELETE /account: Delete the account that is signed in, and all that it has stored
+POST /account/first: Create the first account of a server without keys, which is a server admin
 POST /account/password: Change the password; other sessions end
 GET /account/export: Download all that is stored for the account, as a zip archive
 GET /account/sessions: List the browsers in which the account is signed in
 DELETE /account/sessions: Sign out everywhere
 DELETE /account/sessions/{session}: End one session
+GET /account/identities: List the identities at issuers that sign in to the account
+POST /account/identities: Begin to connect an identity at the issuer with the account
+DELETE /account/identities: Disconnect an identity from the account
+GET /account/passkeys: List the passkeys of the account
+POST /account/passkeys: Register a passkey
+POST /account/passkeys/challenge: Ask for a challenge to register a passkey with
+POST /account/passkeys/{passkey}: Rename a passkey
+DELETE /account/passkeys/{passkey}: Remove a passkey
 GET /account/keys: List the API keys of the account
 POST /account/keys: Create an API key of the account
 POST /account/keys/{key}/rotate: Give a key of the account a new secret
@@ -415,6 +424,9 @@ DELETE /admin/session: Sign out of the admin page
 GET /session: Show the session of the chat page
 POST /session: Sign in to the chat page
 DELETE /session: Sign out of the chat page
+POST /session/issuer: Begin a sign-in at the issuer of OpenID Connect
+GET /session/callback: Complete a sign-in at the issuer
+POST /session/passkey: Ask for a challenge to sign in with a passkey
 GET /metrics: Show counters for Prometheus
 GET /debug/pprof/: List profiles of the program
 GET /debug/pprof/{name}: Read a profile of the program

@@ -16,9 +16,14 @@ import (
 
 const password = "correct horse battery"
 
-// person makes an account and returns the cookie of a session of the chat page.
+// person makes an account and returns the cookie of a session of the chat page. The first
+// account of a server is an admin, so another one comes before a first who is not to be.
 func (r *tenantRig) person(s *server, email string, g accounts.Grant) (u accounts.User, cookie []string) {
 	r.t.Helper()
+	if g.Role != accounts.ServerAdmin && !r.ring.HasAccounts() {
+		must(r.store.Accounts().Create(r.t.Context(), accounts.NewUser{Email: "root@example.com",
+			Grant: accounts.Grant{Organization: "local"}}, s.gateway.config.Now()))(r.t)
+	}
 	must(0, r.store.EnsureOrganization(r.t.Context(), g.Organization, s.gateway.config.Now()))(r.t)
 	u = must(r.store.Accounts().Create(r.t.Context(),
 		accounts.NewUser{Email: email, Name: "Some Body", Password: password, Grant: g}, s.gateway.config.Now()))(r.t)
@@ -85,6 +90,44 @@ func TestFirstAccount(t *testing.T) {
 	}
 	if log := s.log.String(); strings.Contains(log, password) || strings.Contains(log, cookie[1]) {
 		t.Error("a secret is in the log")
+	}
+}
+
+// TestFirstAccountOnPage: the chat page of a server without keys makes the first account,
+// with the token that was printed alone. It is an admin, and has what was stored before.
+func TestFirstAccountOnPage(t *testing.T) {
+	s, _ := startGuarded(t, &worker{}, newStoreName(t), withToken)
+	body := `{"email":"ann@example.com","name":"Ann","password":"` + password + `"}`
+	s.wants(t, 401, "POST", "/account/first", body)
+	chat, _ := s.signIn(t, "/session", localToken)
+	before := s.wants(t, 200, "POST", "/v1/conversations", `{}`, chat...).text("id")
+	s.wants(t, 400, "POST", "/account/first", `{"email":"ann@example.com","name":"Ann","password":"short"}`, chat...)
+	w := s.sends("POST", "/account/first", body, chat...)
+	ann := sessionOf(w)
+	if w.Code != 200 || ann == nil {
+		t.Fatalf("made with %d %s", w.Code, w.Body)
+	}
+	if o := s.wants(t, 200, "GET", "/account", "", ann...); o.text("role") != "server-admin" {
+		t.Errorf("the first account is %v", o)
+	}
+	s.wants(t, 200, "GET", "/v1/conversations/"+before, "", ann...)
+	s.wants(t, 401, "POST", "/account/first", body, chat...)
+	s.wants(t, 409, "POST", "/account/first", body, ann...)
+	s.wants(t, 401, "POST", "/account/first", body, bearer(localToken)...)
+}
+
+// TestLimitsAreOfAllGateways guesses at two gateways of one store.
+func TestLimitsAreOfAllGateways(t *testing.T) {
+	dsn := newStoreName(t)
+	one, rig := startGuarded(t, &worker{}, dsn)
+	other, _ := startGuarded(t, &worker{}, dsn)
+	rig.person(one, "ann@example.com", accounts.Grant{Organization: "acme"})
+	for i := range 12 {
+		s, want := []*server{one, other}[i%2], 401
+		if i >= 10 {
+			want = 429
+		}
+		s.wants(t, want, "POST", "/session", `{"email":"Ann@example.com","password":"a guess of it"}`)
 	}
 }
 

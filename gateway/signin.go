@@ -17,6 +17,7 @@ func (g *Gateway) newSignIn() *signin.Handlers {
 		Cookies:      g.cookies,
 		Convos:       g.config.Store,
 		Batches:      g.config.Batches,
+		Issuer:       g.config.Issuer,
 		Now:          g.config.Now,
 		Log:          g.config.Log,
 		CheckLocal:   g.checkLocal,
@@ -44,6 +45,9 @@ func (g *Gateway) signInRoutes() (rows []routeRow) {
 			}})
 	}
 	return append(rows,
+		routeRow{"POST", "/session/issuer", signIn, false, on(g.signIn.BeginIssuer)},
+		routeRow{"POST", "/session/passkey", signIn, false, on(g.signIn.BeginPasskey)},
+		routeRow{"GET", signin.CallbackPath, public, false, on(g.signIn.Callback)},
 		routeRow{"POST", "/invitation", signIn, false, on(g.signIn.ShowInvitation)},
 		routeRow{"POST", "/invitation/accept", signIn, false, on(g.signIn.AcceptInvitation)})
 }
@@ -58,11 +62,20 @@ func (g *Gateway) accountRoutes() []routeRow {
 		{"GET", "/account", people, false, on(h.ShowAccount)},
 		{"POST", "/account", people, false, on(h.ChangeAccount)},
 		{"DELETE", "/account", people, false, on(h.DeleteAccount)},
+		{"POST", "/account/first", people, false, on(h.CreateFirst)},
 		{"POST", "/account/password", people, false, on(h.ChangePassword)},
 		{"GET", "/account/export", people, false, on(h.Export)},
 		{"GET", "/account/sessions", people, false, on(h.ListSessions)},
 		{"DELETE", "/account/sessions", people, false, on(h.SignOutEverywhere)},
 		{"DELETE", "/account/sessions/{session}", people, false, on(h.EndSession)},
+		{"GET", "/account/identities", people, false, on(h.ListIdentities)},
+		{"POST", "/account/identities", people, false, on(h.ConnectIssuer)},
+		{"DELETE", "/account/identities", people, false, on(h.Disconnect)},
+		{"GET", "/account/passkeys", people, false, on(h.ListPasskeys)},
+		{"POST", "/account/passkeys", people, false, on(h.RegisterPasskey)},
+		{"POST", "/account/passkeys/challenge", people, false, on(h.BeginNewPasskey)},
+		{"POST", "/account/passkeys/{passkey}", people, false, on(h.RenamePasskey)},
+		{"DELETE", "/account/passkeys/{passkey}", people, false, on(h.RemovePasskey)},
 		{"GET", "/account/keys", people, false, on(h.ListKeys)},
 		{"POST", "/account/keys", people, false, on(h.CreateKey)},
 		{"POST", "/account/keys/{key}/rotate", people, false, on(h.RotateKey)},

@@ -10,11 +10,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"parley/cli"
 	"parley/cli/settings"
 	"parley/gateway"
 	"parley/gateway/audit"
 	"parley/gateway/convo"
 	"parley/gateway/db"
+	"parley/gateway/issuer"
 	"parley/gateway/ledger"
 	"parley/gateway/limit"
 	"parley/gateway/relay"
@@ -109,6 +111,21 @@ func (k *stores) openKeys(ctx context.Context, d *db.DB, s *settings.Settings, l
 	}
 	k.closers = append(k.closers, func() error { k.keys.Close(); return nil })
 	return nil
+}
+
+// openIssuer returns the issuer that the settings name, which is not contacted yet.
+func openIssuer(s *settings.Settings) (*issuer.Issuer, error) {
+	switch c := &s.Issuer; {
+	case c.URL != "":
+		i, err := issuer.New(*c, time.Now)
+		if err != nil {
+			err = fmt.Errorf("%w: %w", err, cli.ErrUsage)
+		}
+		return i, err
+	case c.ClientID != "" || c.ClientSecret != "" || len(c.Rules) > 0 || c.CreateUnknown:
+		return nil, fmt.Errorf("settings of OpenID Connect need the issuer: set --oidc-issuer: %w", cli.ErrUsage)
+	}
+	return nil, nil
 }
 
 // openBudgets opens the alerts of budgets that are nearly spent.

@@ -109,7 +109,7 @@ var List = withSecretFiles(slices.Concat([]Setting{
 		Help: "log at `LEVEL` and above: debug, info, warn or error (default info)",
 		set:  func(s *Settings, text string) error { return s.LogLevel.UnmarshalText([]byte(text)) }},
 }, traceSettings, objectiveSettings, overloadSettings, fleetSettings, upstreamSettings, economySettings,
-	tenantSettings, limitSettings,
+	tenantSettings, issuerSettings, limitSettings,
 	safetySettings))
 
 // everySetting is what a file of settings and variables may give, whichever

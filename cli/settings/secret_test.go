@@ -45,7 +45,7 @@ func TestSecretFiles(t *testing.T) {
 			continue
 		}
 		kept := []string{got.Store, got.WorkerKey, got.JoinToken, got.OperateToken, string(got.SaltKey),
-			got.Economy.Redis, got.Economy.Hook}
+			got.Economy.Redis, got.Economy.Hook, got.Issuer.ClientSecret}
 		if !slices.Contains(kept, value) {
 			t.Errorf("--%s set nothing of %q", s.Key, kept)
 		}

@@ -11,6 +11,7 @@ import (
 	"parley/compute/cpu"
 	"parley/gateway"
 	"parley/gateway/infer"
+	"parley/gateway/issuer"
 	"parley/gateway/job"
 	"parley/gateway/ledger"
 	"parley/gateway/limit"
@@ -104,6 +105,8 @@ type Access struct {
 	Aliases     map[string]models.Alias
 	Origins     []string
 	MetricsOpen bool
+	// Issuer vouches for people who sign in.
+	Issuer issuer.Config
 	// Proxies are the networks of reverse proxies whose headers are believed.
 	Proxies []netip.Prefix
 }

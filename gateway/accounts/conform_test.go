@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,7 +21,7 @@ func TestUsers(t *testing.T) {
 			ID:          ann.ID,
 			Email:       "Ann@Example.com",
 			Name:        "Ann",
-			Grant:       Grant{Role: Member, Organization: "acme"},
+			Grant:       Grant{Role: ServerAdmin, Organization: "acme"}, // as the first
 			HasPassword: true,
 			Created:     at(0),
 		})
@@ -78,6 +79,7 @@ func TestBadUsers(t *testing.T) {
 func TestPasswords(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
+		create(t, s, "boss@example.com", ServerAdmin)
 		ann := create(t, s, "ann@example.com", Member)
 		none := must(s.Create(ctx, NewUser{Email: "no@example.com", Grant: Grant{Organization: "acme"}}, at(0)))(t)
 		same(t, "signed in", must(s.CheckPassword(ctx, "ANN@example.com", secret))(t), ann)
@@ -213,6 +215,7 @@ func TestSessionsAreBounded(t *testing.T) {
 func TestInvitations(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
+		create(t, s, "boss@example.com", ServerAdmin)
 		grant := Grant{Role: OrgAdmin, Organization: "acme", Tier: "pro", Models: []string{"polly"}}
 		made, token, err := s.Invite(ctx, Invitation{Email: "ann@example.com", Grant: grant, By: "user_x"}, at(0))
 		check(t, err)
@@ -307,42 +310,168 @@ func TestLastAdminStays(t *testing.T) {
 func TestExternalIdentities(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
-		sign := func(e ExternalIdentity, g Grant) (User, error) {
-			e.Issuer = "https://issuer.example"
-			return s.SignInExternal(ctx, e, g, "home", at(5))
+		sign := func(e ExternalIdentity, terms Terms) (User, error) {
+			if e.Issuer == "" {
+				e.Issuer = "https://issuer.example"
+			}
+			terms.Home, terms.CreateUnknown = "home", true
+			return s.SignInExternal(ctx, e, terms, at(5))
 		}
-		ann := must(sign(ExternalIdentity{Subject: "1", Email: "ann@example.com", Name: "Ann"}, Grant{Tier: "pro"}))(t)
+		_, err := sign(ExternalIdentity{Subject: "1", Email: "ann@example.com"}, Terms{})
+		refused(t, err, parley.Forbidden) // nobody could operate the server
+		admin, member, pro, models, none := ServerAdmin, Member, "pro", []string{"polly"}, ""
+		ann := must(sign(ExternalIdentity{Subject: "1", Email: "ann@example.com", Name: "Ann"},
+			Terms{Role: &admin, Tier: &pro}))(t)
 		same(t, "made", ann, User{
 			ID:      ann.ID,
 			Email:   "ann@example.com",
 			Name:    "Ann",
-			Grant:   Grant{Role: Member, Organization: "home", Tier: "pro"},
+			Grant:   Grant{Role: ServerAdmin, Organization: "home", Tier: "pro"},
 			Created: at(5),
 		})
-		ann.Grant = Grant{Role: ServerAdmin, Organization: "home", Tier: "pro", Models: []string{"polly"}}
+		ann.Models, ann.Tier = models, ""
 		again := must(sign(ExternalIdentity{Subject: "1", Email: "new@example.com"},
-			Grant{Role: ServerAdmin, Organization: "home", Models: []string{"polly"}}))(t)
+			Terms{Organization: "home", Tier: &none, Models: &models}))(t)
 		same(t, "again, with other groups", again, ann)
-		_, err := sign(ExternalIdentity{Subject: "1"}, Grant{Organization: "acme"})
+		_, err = sign(ExternalIdentity{Subject: "1"}, Terms{Organization: "acme"})
 		refused(t, err, parley.Forbidden)
-		again = must(sign(ExternalIdentity{Subject: "1"}, Grant{Role: Member}))(t)
+		again = must(sign(ExternalIdentity{Subject: "1"}, Terms{Role: &member}))(t)
 		same(t, "the last admin", again.Role, ServerAdmin)
 
 		bob := create(t, s, "bob@example.com", Member)
-		_, err = sign(ExternalIdentity{Subject: "2", Email: "Bob@example.com"}, Grant{})
-		refused(t, err, parley.Forbidden)
-		linked := must(sign(ExternalIdentity{Subject: "2", Email: "Bob@example.com", EmailVerified: true}, Grant{}))(t)
-		same(t, "linked", linked, bob)
+		// An equal address gives nobody an account that exists, whatever the issuer says of it.
+		for _, e := range []ExternalIdentity{
+			{Subject: "2", Email: "Bob@example.com", EmailVerified: true},
+			{Subject: "1", Issuer: "https://other.example", Email: "ann@example.com", EmailVerified: true},
+			{Subject: "9", Email: "ann@example.com", EmailVerified: true},
+		} {
+			_, err = sign(e, Terms{})
+			refused(t, err, parley.Forbidden)
+		}
+		connected := must(sign(ExternalIdentity{Subject: "2", Email: "elsewhere@example.com"}, Terms{Connect: bob.ID}))(t)
+		same(t, "connected", connected, bob)
 		same(t, "identities", must(s.IdentitiesOf(ctx, bob.ID))(t),
 			[]ExternalIdentity{{Issuer: "https://issuer.example", Subject: "2"}})
+		_, err = sign(ExternalIdentity{Subject: "1"}, Terms{Connect: bob.ID})
+		refused(t, err, parley.Conflict)
+		refused(t, s.Disconnect(ctx, ann.ID, ExternalIdentity{Issuer: "https://issuer.example", Subject: "1"}),
+			parley.Conflict) // her only way
+		check(t, s.Disconnect(ctx, bob.ID, ExternalIdentity{Issuer: "https://issuer.example", Subject: "2"}))
+		must(sign(ExternalIdentity{Subject: "2"}, Terms{Connect: bob.ID}))(t)
 		disabled := true
 		must(s.Change(ctx, bob.ID, UserChange{Disabled: &disabled}))(t)
-		_, err = sign(ExternalIdentity{Subject: "2", Email: "bob@example.com", EmailVerified: true}, Grant{})
+		_, err = sign(ExternalIdentity{Subject: "2", Email: "bob@example.com", EmailVerified: true}, Terms{})
 		refused(t, err, parley.Forbidden)
 		for _, e := range []ExternalIdentity{{Email: "eve@example.com"}, {Subject: "3"}} {
-			if _, err := sign(e, Grant{}); err == nil {
+			if _, err := sign(e, Terms{}); err == nil {
 				t.Errorf("%+v is accepted", e)
 			}
 		}
+		_, err = s.SignInExternal(ctx, ExternalIdentity{Issuer: "i", Subject: "4", Email: "x@example.com"}, Terms{}, at(5))
+		refused(t, err, parley.Forbidden)
+		_, token, err := s.Invite(ctx, Invitation{Email: "x@example.com",
+			Grant: Grant{Role: OrgAdmin, Organization: "acme"}}, at(5))
+		check(t, err)
+		x := must(s.SignInExternal(ctx, ExternalIdentity{Issuer: "i", Subject: "4", Email: "x@work.example"},
+			Terms{Invitation: token}, at(6)))(t)
+		same(t, "invited", x.Grant, Grant{Role: OrgAdmin, Organization: "acme"})
+		same(t, "the address", x.Email, "x@example.com")
+		_, err = s.SignInExternal(ctx, ExternalIdentity{Issuer: "i", Subject: "5", Email: "y@example.com"},
+			Terms{Invitation: token}, at(6))
+		fails(t, err, ErrInvitation)
+	})
+}
+
+// TestFlows: what is kept of a sign-in is found once, in time, for its purpose alone.
+func TestFlows(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		ctx := t.Context()
+		begin := func() string { return must(s.BeginFlow(ctx, "a", []byte("kept"), at(0)))(t) }
+		state := begin()
+		_, err := s.EndFlow(ctx, "b", state, at(1))
+		fails(t, err, ErrFlow)
+		same(t, "kept", string(must(s.EndFlow(ctx, "a", state, at(1)))(t)), "kept")
+		_, err = s.EndFlow(ctx, "a", state, at(1))
+		fails(t, err, ErrFlow)
+		_, err = s.EndFlow(ctx, "a", begin(), at(0).Add(FlowMax))
+		fails(t, err, ErrFlow)
+		_, err = s.EndFlow(ctx, "a", "guess", at(1))
+		fails(t, err, ErrFlow)
+	})
+}
+
+// TestFlowsEndOnce has many requests end one sign-in.
+func TestFlowsEndOnce(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		state := must(s.BeginFlow(t.Context(), "a", []byte("kept"), at(0)))(t)
+		var group sync.WaitGroup
+		var ended atomic.Int32
+		for range 8 {
+			group.Go(func() {
+				if _, err := s.EndFlow(t.Context(), "a", state, at(1)); err == nil {
+					ended.Add(1)
+				}
+			})
+		}
+		group.Wait()
+		same(t, "ended", ended.Load(), int32(1))
+	})
+}
+
+// TestAttempts: two gateways of one store count attempts together.
+func TestAttempts(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		other := &Store{db: s.db, hasher: s.hasher}
+		take := func(by *Store, seconds int) time.Duration {
+			return must(by.TakeAttempt(t.Context(), "ann", 3, 10*time.Second, at(seconds)))(t)
+		}
+		var waits []time.Duration
+		for i, by := range []*Store{s, other, s, other, s} {
+			waits = append(waits, take(by, i/3))
+		}
+		same(t, "waits", waits, []time.Duration{0, 0, 0, 9 * time.Second, 9 * time.Second})
+		same(t, "another name", must(s.TakeAttempt(t.Context(), "bob", 3, 10*time.Second, at(1)))(t), time.Duration(0))
+		check(t, other.ReturnAttempt(t.Context(), "ann", 10*time.Second))
+		same(t, "after one was returned", take(s, 1), time.Duration(0))
+		same(t, "and again", take(s, 1), 9*time.Second)
+		same(t, "later", take(s, 1000), time.Duration(0))
+	})
+}
+
+func TestPasskeys(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		ctx := t.Context()
+		ann, bob := create(t, s, "ann@example.com", Member), create(t, s, "bob@example.com", Member)
+		p := must(s.AddPasskey(ctx, Passkey{Credential: []byte{1}, User: ann.ID, Name: " phone ", Site: "example.com",
+			PublicKey: []byte{2}}, at(1)))(t)
+		_, err := s.AddPasskey(ctx, Passkey{Credential: []byte{1}, User: bob.ID, Site: "example.com",
+			PublicKey: []byte{2}}, at(1))
+		refused(t, err, parley.Conflict)
+		same(t, "named", p.Name, "phone")
+		same(t, "found", must(s.PasskeyOf(ctx, []byte{1}))(t), p)
+		_, err = s.PasskeyOf(ctx, []byte{9})
+		fails(t, err, ErrPasskey)
+		same(t, "of a counter that does not count", must(s.UsePasskey(ctx, p.ID, 0, at(2)))(t).ID, ann.ID)
+		must(s.UsePasskey(ctx, p.ID, 5, at(3)))(t)
+		for _, signatures := range []uint32{5, 4, 0} {
+			_, err = s.UsePasskey(ctx, p.ID, signatures, at(4))
+			fails(t, err, ErrPasskey)
+		}
+		fails(t, s.RenamePasskey(ctx, bob.ID, p.ID, "mine"), ErrNotFound)
+		check(t, s.RenamePasskey(ctx, ann.ID, p.ID, "key"))
+		list := must(s.PasskeysOf(ctx, ann.ID))(t)
+		if len(list) != 1 || list[0].Name != "key" || list[0].Signatures != 5 || !list[0].Used.Equal(at(3)) {
+			t.Errorf("listed %+v", list)
+		}
+		fails(t, s.RemovePasskey(ctx, bob.ID, p.ID), ErrNotFound)
+		check(t, s.RemovePasskey(ctx, ann.ID, p.ID))
+		_, err = s.UsePasskey(ctx, p.ID, 6, at(5))
+		fails(t, err, ErrPasskey)
+		disabled := true
+		q := must(s.AddPasskey(ctx, Passkey{Credential: []byte{3}, User: bob.ID, Site: "example.com",
+			PublicKey: []byte{2}}, at(1)))(t)
+		must(s.Change(ctx, bob.ID, UserChange{Disabled: &disabled}))(t)
+		_, err = s.UsePasskey(ctx, q.ID, 1, at(5))
+		fails(t, err, ErrPasskey)
 	})
 }

@@ -3,8 +3,9 @@
 //
 // A [User] belongs to one organisation and has a [Role] in it. An account begins with an
 // [Invitation], with a command of the operator, or with the first sign-in by an
-// OpenID Connect issuer that the operator has configured. It has a password, identities
-// at such issuers, or both.
+// OpenID Connect issuer that the operator has configured. It is signed in to with a
+// password, passkeys, identities at such issuers, or any of these. The first account is
+// a server admin.
 //
 // What proves an identity is never stored: of passwords there is an argon2id hash, of
 // session cookies and of the tokens in invitation links a SHA-256, which suffices for

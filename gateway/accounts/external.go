@@ -10,12 +10,26 @@ import (
 	"parley/gateway/db"
 )
 
+// Terms are on which an identity signs in. What is nil of the account stays as it is.
+type Terms struct {
+	// Organization is where groups place the person; empty is Home for a new account.
+	Organization, Home string
+	Role               *Role
+	Tier               *string
+	Models             *[]string
+	// CreateUnknown makes an account for an identity that has none.
+	CreateUnknown bool
+	// Connect is the account that the identity is to sign in to from now on; empty for none.
+	Connect string
+	// Invitation is the token of one that the person accepts; empty for none.
+	Invitation string
+}
+
 // SignInExternal returns the account of an identity that an issuer has vouched for, with
-// what its groups give it by now; what is empty in g stays as it is. An unknown identity
-// gets the account of its email address if the issuer has verified that, or else a new
-// one, in the organisation home if g names none.
-func (s *Store) SignInExternal(ctx context.Context, e ExternalIdentity, g Grant, home string,
-	now time.Time) (u User, err error) {
+// what the terms give it by now. An unknown identity gets an account by an invitation, or
+// a new one where the terms allow that. An equal email address never gives it an account
+// that exists: its owner connects the identity while signed in.
+func (s *Store) SignInExternal(ctx context.Context, e ExternalIdentity, terms Terms, now time.Time) (u User, err error) {
 	if e.Issuer == "" || e.Subject == "" {
 		return u, parley.Errorf(parley.Forbidden, "The issuer did not say who signed in.")
 	}
@@ -27,10 +41,12 @@ func (s *Store) SignInExternal(ctx context.Context, e ExternalIdentity, g Grant,
 		err := t.One(`SELECT account FROM external_identities WHERE issuer = $1 AND subject = $2`,
 			[]any{e.Issuer, e.Subject}, &id)
 		switch {
+		case err == nil && terms.Connect != "" && terms.Connect != id:
+			return errConnected
 		case err == nil:
-			u, err = regrant(t, id, g)
+			u, err = terms.regrant(t, id)
 		case errors.Is(err, db.ErrNoRow):
-			u, err = link(t, &e, g, home, now)
+			u, err = terms.link(t, &e, now)
 		}
 		if err == nil && u.Disabled {
 			err = errDisabled
@@ -39,60 +55,128 @@ func (s *Store) SignInExternal(ctx context.Context, e ExternalIdentity, g Grant,
 	})
 }
 
-var errDisabled = parley.Errorf(parley.Forbidden, "This account is disabled. Ask an administrator of this server.")
+// Why an identity is refused.
+var (
+	errDisabled  = parley.Errorf(parley.Forbidden, "This account is disabled. Ask an administrator of this server.")
+	errConnected = parley.Errorf(parley.Conflict, "That sign-in belongs to another account.")
+	errUnknown   = parley.Errorf(parley.Forbidden,
+		"You have no account on this server. Ask an administrator to invite you.")
+	errNoAdmin = parley.Errorf(parley.Forbidden, "This server has no administrator yet. The operator creates the "+
+		"first account with the link that 'parley serve' prints.")
+)
 
 // link gives an identity that is seen for the first time its account.
-func link(t *db.Tx, e *ExternalIdentity, g Grant, home string, now time.Time) (u User, err error) {
-	fresh := NewUser{Email: e.Email, Name: e.Name, Grant: g}
-	fresh.Organization = cmp.Or(fresh.Organization, home)
+func (terms *Terms) link(t *db.Tx, e *ExternalIdentity, now time.Time) (u User, err error) {
+	id := terms.Connect
+	if id == "" {
+		if u, err = terms.create(t, e, now); err != nil {
+			return u, err
+		}
+		id = u.ID
+	}
+	if _, err = t.Exec(`INSERT INTO external_identities (issuer, subject, account, created) VALUES ($1, $2, $3, $4)`,
+		e.Issuer, e.Subject, id, db.Stamp(now)); err != nil {
+		return u, err
+	}
+	return terms.regrant(t, id)
+}
+
+// create makes the account of a new identity.
+func (terms *Terms) create(t *db.Tx, e *ExternalIdentity, now time.Time) (u User, err error) {
+	fresh := NewUser{Email: e.Email, Name: e.Name, Grant: terms.grant()}
+	if terms.Invitation != "" {
+		i, err := findInvitation(t, terms.Invitation, now)
+		switch {
+		case err != nil:
+			return u, err
+		case i.User != "":
+			return u, ErrInvitation // it is for a new password
+		}
+		if _, err := t.Exec(`DELETE FROM invitations WHERE id = $1`, i.ID); err != nil {
+			return u, err
+		}
+		fresh.Email, fresh.Grant = i.Email, i.Grant
+	} else if !terms.CreateUnknown {
+		return u, errUnknown
+	}
 	if err := fresh.check(); err != nil {
 		return u, err
 	}
-	switch before, err := findEmail(t, fresh.Email); {
-	case err == nil && !e.EmailVerified:
-		return u, parley.Errorf(parley.Forbidden, "An account with the address %s exists, and the issuer has not "+
-			"verified that the address is yours. Sign in with your password.", fresh.Email)
-	case err == nil:
-		if u, err = regrant(t, before.ID, g); err != nil {
-			return u, err
-		}
-	case !errors.Is(err, db.ErrNoRow):
+	state, err := ReadState(t)
+	switch {
+	case err != nil:
 		return u, err
-	default:
-		if u, err = insert(t, &fresh, "", now); err != nil {
-			return u, err
-		}
+	case state.Accounts == 0 && terms.Invitation == "" && fresh.Role != ServerAdmin:
+		return u, errNoAdmin
 	}
-	_, err = t.Exec(`INSERT INTO external_identities (issuer, subject, account, created) VALUES ($1, $2, $3, $4)`,
-		e.Issuer, e.Subject, u.ID, db.Stamp(now))
+	u, err = insert(t, &fresh, "", now)
+	if errors.Is(err, ErrExists) {
+		err = parley.Errorf(parley.Forbidden, "An account with the address %s exists. Sign in to it with your "+
+			"password, then connect this sign-in under Settings, Account.", fresh.Email)
+	}
 	return u, err
 }
 
-// regrant gives an account what g names. The last server admin stays one.
-func regrant(t *db.Tx, id string, g Grant) (User, error) {
+// grant is what a new account is given.
+func (terms *Terms) grant() Grant {
+	g := Grant{Organization: cmp.Or(terms.Organization, terms.Home)}
+	set(&g.Role, terms.Role)
+	set(&g.Tier, terms.Tier)
+	set(&g.Models, terms.Models)
+	return g
+}
+
+// regrant gives an account what the terms name. The last server admin stays one.
+func (terms *Terms) regrant(t *db.Tx, id string) (User, error) {
 	u, err := FindUser(t, id)
 	if err != nil {
 		return u, err
 	}
-	if g.Organization != "" && g.Organization != u.Organization {
+	if terms.Organization != "" && terms.Organization != u.Organization {
 		return u, parley.Errorf(parley.Forbidden, "Your groups place you in the organisation %s, but your account "+
-			"belongs to %s. Ask an administrator to delete the account; then sign in again.", g.Organization,
+			"belongs to %s. Ask an administrator to delete the account; then sign in again.", terms.Organization,
 			u.Organization)
 	}
-	if g.Role != ServerAdmin && g.Role != "" {
-		switch err := keepAdmin(t, &u); {
+	before := u
+	set(&u.Role, terms.Role)
+	set(&u.Tier, terms.Tier)
+	set(&u.Models, terms.Models)
+	if u.Role != ServerAdmin {
+		switch err := keepAdmin(t, &before); {
 		case errors.Is(err, ErrLastAdmin):
-			g.Role = ServerAdmin
+			u.Role = ServerAdmin
 		case err != nil:
 			return u, err
 		}
 	}
-	u.Role, u.Tier = cmp.Or(g.Role, u.Role), cmp.Or(g.Tier, u.Tier)
-	if g.Models != nil {
-		u.Models = g.Models
-	}
 	return u, save(t, &u)
 }
+
+// Disconnect takes an identity from an account, which keeps another way to sign in.
+func (s *Store) Disconnect(ctx context.Context, user string, e ExternalIdentity) error {
+	return s.change(ctx, func(t *db.Tx) error {
+		if err := one(t, `DELETE FROM external_identities WHERE account = $1 AND issuer = $2 AND subject = $3`, user,
+			e.Issuer, e.Subject); err != nil {
+			return err
+		}
+		return keepsSignIn(t, user)
+	})
+}
+
+// keepsSignIn returns an error if there is no way left to sign in to an account.
+func keepsSignIn(t *db.Tx, user string) error {
+	var ways int
+	err := t.One(`SELECT (SELECT count(*) FROM accounts WHERE id = $1 AND password <> '')
+		+ (SELECT count(*) FROM external_identities WHERE account = $1)
+		+ (SELECT count(*) FROM passkeys WHERE account = $1)`, []any{user}, &ways)
+	if err == nil && ways == 0 {
+		err = errLastWay
+	}
+	return err
+}
+
+var errLastWay = parley.Errorf(parley.Conflict,
+	"This is the only way to sign in to this account. Add a password or another one first.")
 
 // IdentitiesOf lists what issuers call an account.
 func (s *Store) IdentitiesOf(ctx context.Context, user string) (list []ExternalIdentity, err error) {

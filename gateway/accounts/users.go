@@ -126,7 +126,19 @@ func (s *Store) hashOf(ctx context.Context, password string) (string, error) {
 	return s.hasher.hash(ctx, password)
 }
 
+// insert makes an account. The first one is a server admin: without one, only commands on
+// the machine could operate the server.
 func insert(t *db.Tx, n *NewUser, hash string, now time.Time) (User, error) {
+	if err := t.Serialize("parley accounts admins"); err != nil {
+		return User{}, err
+	}
+	state, err := ReadState(t)
+	if err != nil {
+		return User{}, err
+	}
+	if state.Accounts == 0 {
+		n.Role = ServerAdmin
+	}
 	u := User{
 		ID:          newID(idPrefix),
 		Email:       n.Email,
@@ -220,7 +232,7 @@ func keepAdmin(t *db.Tx, u *User) error {
 	return err
 }
 
-// Delete removes an account, its sessions, identities and invitations. What it has
+// Delete removes an account, its sessions, identities, passkeys and invitations. What it has
 // stored elsewhere is to be deleted before.
 func (s *Store) Delete(ctx context.Context, id string) error {
 	return s.change(ctx, func(t *db.Tx) error {
@@ -233,6 +245,7 @@ func (s *Store) Delete(ctx context.Context, id string) error {
 		}
 		for _, query := range []string{`DELETE FROM invitations WHERE account = $1`,
 			`DELETE FROM account_sessions WHERE account = $1`, `DELETE FROM external_identities WHERE account = $1`,
+			`DELETE FROM passkeys WHERE account = $1`,
 			`DELETE FROM accounts WHERE id = $1`} {
 			if _, err := t.Exec(query, id); err != nil {
 				return err

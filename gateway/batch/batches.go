@@ -125,17 +125,25 @@ func (s *Shelf) Cancel(id string, now time.Time) (openai.Batch, error) {
 	case r.Status.Over() || r.Status == openai.BatchFinalizing:
 		return openai.Batch{}, parley.Errorf(parley.Conflict, "Cannot cancel a batch with status '%s'.", r.Status)
 	}
+	if err := s.cancel(r, now); err != nil {
+		return openai.Batch{}, err
+	}
+	s.tell()
+	return r.Batch, nil
+}
+
+// cancel ends the work on a batch; the caller holds the lock.
+func (s *Store) cancel(r *record, now time.Time) error {
 	changed := *r
 	changed.Status, changed.CancellingAt = openai.BatchCancelling, now.Unix()
-	if err := s.describe("batches", id, &changed); err != nil {
-		return openai.Batch{}, err
+	if err := s.describe("batches", r.ID, &changed); err != nil {
+		return err
 	}
 	*r = changed
 	if r.cancel != nil {
 		r.cancel()
 	}
-	s.tell()
-	return r.Batch, nil
+	return nil
 }
 
 // change stores a batch after a change. A change that says false is not made.

@@ -133,7 +133,7 @@ var reaches = map[string]func(ctx context.Context, s *Store, o Owner, v *victim)
 
 // idless are the methods that take an owner and no id: what they must not do
 // is give others what is ann's, which seen checks.
-var idless = []string{"CreateConversation", "Conversations", "Search", "Import", "Usage", "Erase"}
+var idless = []string{"CreateConversation", "Conversations", "Search", "Import", "Usage", "Erase", "Adopt"}
 
 // conformOwners walks all methods of Store.
 func conformOwners(t *testing.T, s *Store) {
@@ -224,5 +224,27 @@ func conformErase(t *testing.T, s *Store) {
 	}
 	if _, used, err := s.Usage(ctx, ann); err != nil || used != (Usage{}) {
 		t.Errorf("ann still uses %+v, %v", used, err)
+	}
+}
+
+// conformAdopt gives what ann has to another, with its count.
+func conformAdopt(t *testing.T, s *Store) {
+	ctx := t.Context()
+	v := newVictim(t, s)
+	_, used, err := s.Usage(ctx, ann)
+	check(t, err)
+	heir := Owner{Tenant: "other", User: "heir"}
+	check(t, s.Adopt(ctx, Owner{Tenant: "acme"}, Owner{Tenant: "other", User: "nobody"}))
+	check(t, s.Adopt(ctx, ann, heir))
+	_, err = s.Conversation(ctx, ann, v.conversation)
+	fails(t, err, ErrNotFound)
+	must(s.Conversation(ctx, heir, v.conversation))(t)
+	must(s.Response(ctx, heir, v.response))(t)
+	if _, now, err := s.Usage(ctx, heir); err != nil || now != used || used == (Usage{}) {
+		t.Errorf("the heir uses %+v of %+v, %v", now, used, err)
+	}
+	check(t, s.Erase(ctx, heir))
+	if _, now, err := s.Usage(ctx, heir); err != nil || now != (Usage{}) {
+		t.Errorf("erased, the heir uses %+v, %v", now, err)
 	}
 }

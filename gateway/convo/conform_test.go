@@ -43,6 +43,7 @@ func Conform(t *testing.T, open func(t *testing.T) *Store) {
 		{"recover responses", conformRecoverResponses},
 		{"purge", conformPurge},
 		{"erase", conformErase},
+		{"adopt", conformAdopt},
 		{"transfer", conformTransfer},
 		{"limits", conformLimits},
 		{"owners", conformOwners},

@@ -1,6 +1,8 @@
 package signin
 
 import (
+	"strings"
+
 	"parley"
 	"parley/gateway/accounts"
 	"parley/gateway/exchange"
@@ -65,8 +67,8 @@ func (h *Handlers) confirm(x *exchange.Exchange, u *accounts.User, password stri
 	if !u.HasPassword {
 		return nil
 	}
-	account, address := u.Email, h.address(x)
-	if err := h.throttles.take(account, address, h.Now()); err != nil {
+	account := strings.ToLower(u.Email)
+	if err := h.take(x, account); err != nil {
 		return err
 	}
 	if _, err := h.store().CheckPassword(x.Request.Context(), u.Email, password); err != nil {
@@ -75,8 +77,7 @@ func (h *Handlers) confirm(x *exchange.Exchange, u *accounts.User, password stri
 		}
 		return err
 	}
-	h.throttles.giveBack(account, address)
-	return nil
+	return h.giveBack(x, account)
 }
 
 // errWrongPassword has a status that does not make a page sign in again.

@@ -18,7 +18,10 @@ const chatCookiePath, adminCookiePath = "/", "/admin"
 const cookieBytesMax = 4 << 10
 
 // Cookies are those of the pages' sessions.
-type Cookies struct{ names map[tenant.Scope]string }
+type Cookies struct {
+	names  map[tenant.Scope]string
+	suffix string
+}
 
 // NewCookies names the cookies. Browsers do not tell the ports of a machine apart, so
 // the names do: servers that share no store have other names.
@@ -26,11 +29,14 @@ func NewCookies(saltKey []byte) *Cookies {
 	mac := hmac.New(sha256.New, saltKey)
 	mac.Write([]byte("parley cookie name 1"))
 	suffix := hex.EncodeToString(mac.Sum(nil)[:4])
-	return &Cookies{names: map[tenant.Scope]string{
+	return &Cookies{suffix: suffix, names: map[tenant.Scope]string{
 		tenant.ScopeChat:  "parley_chat_" + suffix,
 		tenant.ScopeAdmin: "parley_admin_" + suffix,
 	}}
 }
+
+// stateName is the name of the cookie of a sign-in at an issuer that is under way.
+func (c *Cookies) stateName() string { return "parley_state_" + c.suffix }
 
 // Name returns the name of the cookie of a scope.
 func (c *Cookies) Name(scope tenant.Scope) string { return c.names[scope] }

@@ -16,6 +16,8 @@ type sessionDocument struct {
 	Name        string `json:"name,omitempty"`
 	RedactedKey string `json:"redacted_key,omitempty"`
 	ExpiresAt   int64  `json:"expires_at,omitempty"`
+	// Issuer is the name of the issuer that people may sign in with; empty for none.
+	Issuer string `json:"issuer,omitempty"`
 	// User is the account that is signed in.
 	User *UserDocument `json:"user,omitempty"`
 }

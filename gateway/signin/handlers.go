@@ -14,6 +14,7 @@ import (
 	"parley/gateway/batch"
 	"parley/gateway/convo"
 	"parley/gateway/exchange"
+	"parley/gateway/issuer"
 	"parley/gateway/tenant"
 )
 
@@ -31,8 +32,10 @@ type Config struct {
 	// Convos and Batches hold what people have stored; each may be nil.
 	Convos  *convo.Store
 	Batches *batch.Store
-	Now     func() time.Time
-	Log     *slog.Logger
+	// Issuer vouches for people by OpenID Connect; nil for none.
+	Issuer *issuer.Issuer
+	Now    func() time.Time
+	Log    *slog.Logger
 	// CheckLocal returns nil for a request that came from this machine; IsLocalToken
 	// reports whether a secret is the token of a server without keys and accounts.
 	CheckLocal   func(*http.Request) error

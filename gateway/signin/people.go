@@ -151,7 +151,7 @@ func (h *Handlers) CreateUser(x *exchange.Exchange) error {
 	if fresh.Password == "" {
 		return parley.Invalid("password", "Choose a password, or invite the person instead.")
 	}
-	u, err := h.store().Create(x.Request.Context(), fresh, h.Now())
+	u, err := h.create(x.Request.Context(), fresh)
 	if err != nil {
 		return err
 	}
@@ -181,9 +181,6 @@ func (h *Handlers) ChangeUser(x *exchange.Exchange) error {
 	if r.Email != nil || r.Password != nil {
 		return parley.Invalid("email", "An address or a password is not changed here: make a link with …/reset.")
 	}
-	if r.Disabled != nil && *r.Disabled && before.ID == x.Identity.User {
-		return parley.Errorf(parley.Conflict, "You cannot disable your own account.")
-	}
 	if r.Organization != nil && *r.Organization != before.Organization {
 		return parley.Invalid("organization", "An account stays in its organisation, which owns what it has stored. "+
 			"Delete it and invite the person to %s.", *r.Organization)
@@ -191,6 +188,10 @@ func (h *Handlers) ChangeUser(x *exchange.Exchange) error {
 	g, err := r.grant(before.Grant, within)
 	if err != nil {
 		return err
+	}
+	if before.ID == x.Identity.User && (r.Disabled != nil && *r.Disabled || g.Role != before.Role) {
+		return parley.Errorf(parley.Conflict, "You cannot disable your own account or change your own role. Ask another "+
+			"admin to do it.")
 	}
 	u, err := h.store().Change(x.Request.Context(), before.ID, accounts.UserChange{
 		Name:     r.Name,
@@ -212,6 +213,9 @@ func (h *Handlers) DeleteUser(x *exchange.Exchange) error {
 	u, err := h.managed(x)
 	if err != nil {
 		return err
+	}
+	if u.ID == x.Identity.User {
+		return parley.Errorf(parley.Conflict, "You cannot remove your own account here. Delete it under Settings, Account.")
 	}
 	if err := h.erase(x.Request.Context(), &u); err != nil {
 		return err

@@ -249,6 +249,11 @@ func (h *Handlers) erase(ctx context.Context, u *accounts.User) error {
 	if err := h.eachFile(u, func(f *openai.File) error { return h.Batches.Of(ownerOf(u)).Delete(f.ID) }); err != nil {
 		return err
 	}
+	if h.Batches != nil {
+		if err := h.Batches.Of(ownerOf(u)).Erase(h.Now()); err != nil {
+			return err
+		}
+	}
 	if h.Convos != nil {
 		if err := h.Convos.Erase(ctx, ownerOf(u)); err != nil {
 			return err

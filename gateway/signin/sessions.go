@@ -11,12 +11,13 @@ import (
 	"parley/gateway/tenant"
 )
 
-// A credential is what a page signs in with: a key, the local token, or an account's
-// address and password.
+// A credential is what a page signs in with: a key, the local token, an account's address
+// and password, or a passkey.
 type credential struct {
-	Key      string `json:"key"`
-	Email    string `json:"email"`
-	Password string `json:"password"`
+	Key      string    `json:"key"`
+	Email    string    `json:"email"`
+	Password string    `json:"password"`
+	Passkey  *response `json:"passkey"`
 }
 
 // OpenSession answers POST /session and /admin/session.
@@ -31,6 +32,8 @@ func (h *Handlers) OpenSession(x *exchange.Exchange, scope tenant.Scope) error {
 		return h.openWithKey(x, given.Key, scope)
 	case given.Email != "" && given.Password != "":
 		return h.openWithPassword(x, &given, scope)
+	case given.Passkey != nil:
+		return h.openWithPasskey(x, given.Passkey, scope)
 	}
 	return parley.Invalid("key", `Send {"email": "…", "password": "…"}, or a key, or the token that 'parley serve' `+
 		`printed: {"key": "…"}.`)
@@ -39,8 +42,8 @@ func (h *Handlers) OpenSession(x *exchange.Exchange, scope tenant.Scope) error {
 // openWithPassword signs in to an account.
 func (h *Handlers) openWithPassword(x *exchange.Exchange, given *credential, scope tenant.Scope) error {
 	ctx := x.Request.Context()
-	account, address := strings.ToLower(strings.TrimSpace(given.Email)), h.address(x)
-	if err := h.throttles.take(account, address, h.Now()); err != nil {
+	account := strings.ToLower(strings.TrimSpace(given.Email))
+	if err := h.take(x, account); err != nil {
 		return err
 	}
 	u, err := h.store().CheckPassword(ctx, account, given.Password)
@@ -50,19 +53,29 @@ func (h *Handlers) openWithPassword(x *exchange.Exchange, given *credential, sco
 		}
 		return err
 	}
-	h.throttles.giveBack(account, address)
+	if err := h.giveBack(x, account); err != nil {
+		return err
+	}
 	return h.welcome(x, &u, scope, "password")
+}
+
+// arrive opens a session of an account, and logs it.
+func (h *Handlers) arrive(x *exchange.Exchange, u *accounts.User, scope tenant.Scope, method string) error {
+	if _, err := h.open(x.Request.Context(), x, u, scope, method); err != nil {
+		return err
+	}
+	h.Log.Info("signed in", "id", x.Record.ID, "user", u.ID, "organization", u.Organization, "page", string(scope),
+		"method", method, "remote", x.Remote())
+	return h.Keys.Refresh(x.Request.Context())
 }
 
 // welcome opens a session of an account and says so.
 func (h *Handlers) welcome(x *exchange.Exchange, u *accounts.User, scope tenant.Scope, method string) error {
-	expires, err := h.open(x.Request.Context(), x, u, scope, method)
-	if err != nil {
+	expires := h.Now().Add(scope.SessionMax())
+	if err := h.arrive(x, u, scope, method); err != nil {
 		return err
 	}
-	h.Log.Info("signed in", "id", x.Record.ID, "user", u.ID, "tenant", u.Organization, "page", string(scope),
-		"method", method, "remote", x.Remote())
-	return h.changed(x, sessionDocument{
+	return reply(x, sessionDocument{
 		Object:    "session",
 		SignedIn:  true,
 		Kind:      kindAccount,
@@ -125,14 +138,22 @@ func (h *Handlers) kind() string {
 // ShowSession answers GET /session and /admin/session. who is the caller, if err is nil.
 func (h *Handlers) ShowSession(x *exchange.Exchange, who tenant.Identity, err error) error {
 	if err != nil {
-		return reply(x, sessionDocument{Object: "session", Kind: h.kind()})
+		return reply(x, sessionDocument{Object: "session", Kind: h.kind(), Issuer: h.issuerName()})
 	}
 	return h.replySession(x, &who, time.Time{})
 }
 
+// issuerName is what people know the issuer by; empty if there is none.
+func (h *Handlers) issuerName() string {
+	if h.Issuer == nil {
+		return ""
+	}
+	return h.Issuer.ShownName()
+}
+
 // replySession says as whom a page is signed in.
 func (h *Handlers) replySession(x *exchange.Exchange, who *tenant.Identity, expires time.Time) error {
-	doc := sessionDocument{Object: "session", SignedIn: true, Kind: kindLocal}
+	doc := sessionDocument{Object: "session", SignedIn: true, Kind: kindLocal, Issuer: h.issuerName()}
 	if !expires.IsZero() {
 		doc.ExpiresAt = expires.Unix()
 	}
@@ -165,7 +186,7 @@ func (h *Handlers) CloseSession(x *exchange.Exchange, scope tenant.Scope) error 
 		}
 	}
 	h.Cookies.set(x, scope, "", -1)
-	return reply(x, sessionDocument{Object: "session", Kind: h.kind()})
+	return reply(x, sessionDocument{Object: "session", Kind: h.kind(), Issuer: h.issuerName()})
 }
 
 func (h *Handlers) end(ctx context.Context, cookie string) error {
@@ -183,14 +204,16 @@ func (h *Handlers) ShowInvitation(x *exchange.Exchange) error {
 	if err := read(x, &given); err != nil {
 		return err
 	}
-	if err := h.throttles.take("", h.address(x), h.Now()); err != nil {
+	if err := h.take(x, ""); err != nil {
 		return err
 	}
 	i, err := h.store().InvitationOf(x.Request.Context(), given.Token, h.Now())
 	if err != nil {
 		return err
 	}
-	h.throttles.giveBack("", h.address(x))
+	if err := h.giveBack(x, ""); err != nil {
+		return err
+	}
 	return reply(x, InviteShown(&i, ""))
 }
 
@@ -205,14 +228,20 @@ func (h *Handlers) AcceptInvitation(x *exchange.Exchange) error {
 	if err := read(x, &given); err != nil {
 		return err
 	}
-	if err := h.throttles.take("", h.address(x), h.Now()); err != nil {
+	if err := h.take(x, ""); err != nil {
 		return err
 	}
+	open := h.Keys.Empty()
 	u, err := h.store().Accept(x.Request.Context(), given.Token, given.Name, given.Password, h.Now())
 	if err != nil {
 		return err
 	}
-	h.throttles.giveBack("", h.address(x))
+	if err := h.adopt(x.Request.Context(), &u, open); err != nil {
+		return err
+	}
+	if err := h.giveBack(x, ""); err != nil {
+		return err
+	}
 	if err := h.Keys.Store().EnsureOrganization(x.Request.Context(), u.Organization, h.Now()); err != nil {
 		return err
 	}

@@ -1,10 +1,12 @@
 package signin
 
 import (
+	"errors"
 	"sync"
 	"time"
 
 	"parley"
+	"parley/gateway/exchange"
 )
 
 // A throttle limits attempts by name: a number at once, and then one in each interval.
@@ -71,30 +73,23 @@ func (t *throttle) forget(now time.Time) {
 }
 
 // throttles limit guesses: by the account, whether it exists or not, and by the address
-// from which they come.
+// from which they come. This process refuses by what it has seen itself, at no cost; what
+// it lets pass is counted in the store, for all gateways together.
 type throttles struct{ accounts, addresses *throttle }
 
 func newThrottles() *throttles {
 	return &throttles{accounts: newThrottle(10, 30*time.Second), addresses: newThrottle(30, 10*time.Second)}
 }
 
-// take counts an attempt, or says when there may be another.
-func (t *throttles) take(account, address string, now time.Time) error {
-	wait := t.addresses.take(address, now)
+// take counts an attempt, or returns after how long there may be another.
+func (t *throttles) take(account, address string, now time.Time) (wait time.Duration) {
+	wait = t.addresses.take(address, now)
 	if wait == 0 && account != "" {
 		if wait = t.accounts.take(account, now); wait > 0 {
 			t.addresses.giveBack(address)
 		}
 	}
-	if wait == 0 {
-		return nil
-	}
-	wait = wait.Truncate(time.Second) + time.Second
-	return &parley.Error{
-		Code:    parley.RateLimited,
-		Message: "Too many attempts to sign in. Try again in " + wait.String() + ".",
-		Wait:    wait,
-	}
+	return wait
 }
 
 // giveBack takes back an attempt that was right.
@@ -102,5 +97,50 @@ func (t *throttles) giveBack(account, address string) {
 	t.addresses.giveBack(address)
 	if account != "" {
 		t.accounts.giveBack(account)
+	}
+}
+
+// take counts an attempt of a caller to sign in to an account, which may be empty, or says
+// when there may be another.
+func (h *Handlers) take(x *exchange.Exchange, account string) error {
+	ctx, address, now := x.Request.Context(), h.address(x), h.Now()
+	wait := h.throttles.take(account, address, now)
+	if wait > 0 {
+		return tooMany(wait)
+	}
+	by := h.throttles.addresses
+	wait, err := h.store().TakeAttempt(ctx, "address "+address, by.burst, by.interval, now)
+	if err != nil || wait > 0 || account == "" {
+		return errors.Join(err, tooMany(wait))
+	}
+	by = h.throttles.accounts
+	wait, err = h.store().TakeAttempt(ctx, "account "+account, by.burst, by.interval, now)
+	if wait > 0 {
+		err = h.store().ReturnAttempt(ctx, "address "+address, h.throttles.addresses.interval)
+	}
+	return errors.Join(err, tooMany(wait))
+}
+
+// giveBack takes back an attempt that was right.
+func (h *Handlers) giveBack(x *exchange.Exchange, account string) error {
+	ctx, address := x.Request.Context(), h.address(x)
+	h.throttles.giveBack(account, address)
+	err := h.store().ReturnAttempt(ctx, "address "+address, h.throttles.addresses.interval)
+	if account != "" {
+		err = errors.Join(err, h.store().ReturnAttempt(ctx, "account "+account, h.throttles.accounts.interval))
+	}
+	return err
+}
+
+// tooMany is the error for a caller who must wait; nil for none.
+func tooMany(wait time.Duration) error {
+	if wait <= 0 {
+		return nil
+	}
+	wait = wait.Truncate(time.Second) + time.Second
+	return &parley.Error{
+		Code:    parley.RateLimited,
+		Message: "Too many attempts to sign in. Try again in " + wait.String() + ".",
+		Wait:    wait,
 	}
 }
