@@ -148,7 +148,7 @@ func TestSignInAtIssuer(t *testing.T) {
 	f := newIssuer(t)
 	s, rig := startGuarded(t, &worker{}, newStoreName(t), f.config(func(c *issuer.Config) {
 		c.Domains = []string{"example.com"}
-		c.Rules = []issuer.Rule{
+		c.Rules = []issuer.GroupRule{
 			{Group: "staff", Organization: "acme", Tier: "pro"},
 			{Group: "bosses", Role: accounts.OrgAdmin, Models: []string{"polly"}},
 		}

@@ -35,6 +35,8 @@ fi
 CHROMIUM=$(browser)
 export CHROMIUM
 
+[ $# -gt 0 ] || { PARLEY_DEX=$(../need-dex.sh) && export PARLEY_DEX; }
+
 npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 [ $# -eq 0 ] || exec node "$@"
 node --test --test-concurrency=1 --test-reporter=spec ./*.test.mjs

@@ -99,9 +99,6 @@ func run(ctx context.Context, s *settings.Settings, out io.Writer) (err error) {
 	}
 	config.Models, config.Log, config.Registry, config.Batches = behind.served, log, registry, batches
 	kept.give(&config)
-	if config.Issuer, err = openIssuer(s); err != nil {
-		return err
-	}
 	config.SaltKey = s.SaltSecret(kept.salt)
 	if err := s.CheckTierModels(behind.served); err != nil {
 		return err

@@ -36,6 +36,8 @@ type stores struct {
 	alert   limit.Share
 	prices  ledger.Prices
 	keys    *tenant.Keyring
+	// issuer vouches for people; nil for none.
+	issuer *issuer.Issuer
 	// salt keeps the cached contexts of tenants apart, the same on every gateway.
 	salt []byte
 	// relay shares answers with other gateways; nil shares within this one.
@@ -54,6 +56,9 @@ func openStores(ctx context.Context, s *settings.Settings, registry prometheus.R
 			k = nil
 		}
 	}()
+	if k.issuer, err = openIssuer(s); err != nil {
+		return k, err
+	}
 	d, err := s.OpenDatabase(ctx)
 	if err != nil {
 		return k, err
@@ -196,6 +201,7 @@ func (k *stores) spent(ctx context.Context, account string, now time.Time) (limi
 func (k *stores) give(config *gateway.Config) {
 	config.StoreFull, config.Audit = k.full, k.audit
 	config.Store, config.Ledger, config.Limits, config.Prices = k.store, k.ledger, k.limits, k.prices
+	config.Issuer = k.issuer
 	config.Keys, config.BudgetAlert, config.Share.Relay = k.keys, k.alert, k.relay
 }
 

@@ -16,9 +16,13 @@ var issuerSettings = []Setting{
 	{Key: "oidc-client-id", wants: "the client id that the issuer gave",
 		set:  setText(func(s *Settings) *string { return &s.Issuer.ClientID }),
 		Help: "identify this server to --oidc-issuer as `ID`"},
-	{Key: "oidc-client-secret", wants: "the client secret that the issuer gave", secret: true,
-		set:  setText(func(s *Settings) *string { return &s.Issuer.ClientSecret }),
-		Help: "authenticate this server at --oidc-issuer with `SECRET`; leave it out for a public client"},
+	{
+		Key:    "oidc-client-secret",
+		wants:  "the client secret that the issuer gave",
+		secret: true,
+		set:    setText(func(s *Settings) *string { return &s.Issuer.ClientSecret }),
+		Help:   "authenticate this server at --oidc-issuer with `SECRET`; leave it out for a public client",
+	},
 	{Key: "oidc-name", wants: "a name", set: setText(func(s *Settings) *string { return &s.Issuer.Name }),
 		Help: "call the issuer `NAME` on the sign-in page (default: its host)"},
 	{Key: "oidc-scopes", wants: "names such as email,profile,groups",
@@ -28,10 +32,14 @@ var issuerSettings = []Setting{
 	{Key: "oidc-groups-claim", wants: "the name of a claim",
 		set:  setText(func(s *Settings) *string { return &s.Issuer.GroupsClaim }),
 		Help: "read people's groups from the claim `NAME` of ID tokens (default groups)"},
-	{Key: "oidc-groups", many: true, set: setGroup,
+	{
+		Key:   "oidc-groups",
+		many:  true,
+		set:   setGroup,
 		wants: "GROUP.SETTING=VALUE with a setting of organisation, role, tier, models",
 		Help: "give members of a group an organisation, a role, a tier or models at each sign-in, " +
-			"`GROUP.SETTING=VALUE`, such as staff.role=org-admin or staff.organisation=acme; repeatable"},
+			"`GROUP.SETTING=VALUE`, such as staff.role=org-admin or staff.organisation=acme; repeatable",
+	},
 	{Key: "oidc-domains", wants: "domains such as example.com,example.org",
 		set:  setList(func(s *Settings) *[]string { return &s.Issuer.Domains }),
 		Help: "accept only email addresses of these domains from the issuer, `DOMAIN,...` (default all)"},
@@ -58,24 +66,24 @@ func setList(field func(*Settings) *[]string) func(*Settings, string) error {
 }
 
 // groupSettings are what a group can give.
-var groupSettings = map[string]func(*issuer.Rule, string) error{
+var groupSettings = map[string]func(*issuer.GroupRule, string) error{
 	"organisation": setGroupOrganization,
 	"organization": setGroupOrganization,
-	"role": func(r *issuer.Rule, text string) (err error) {
+	"role": func(r *issuer.GroupRule, text string) (err error) {
 		r.Role, err = accounts.ParseRole(text)
 		return err
 	},
-	"tier": func(r *issuer.Rule, text string) error {
+	"tier": func(r *issuer.GroupRule, text string) error {
 		r.Tier = text
 		return nil
 	},
-	"models": func(r *issuer.Rule, text string) error {
+	"models": func(r *issuer.GroupRule, text string) error {
 		r.Models = append(r.Models, strings.Split(text, ",")...)
 		return nil
 	},
 }
 
-func setGroupOrganization(r *issuer.Rule, text string) error {
+func setGroupOrganization(r *issuer.GroupRule, text string) error {
 	r.Organization = text
 	return nil
 }
@@ -101,7 +109,7 @@ func setGroup(s *Settings, text string) error {
 			return groupSettings[name](&rules[i], value)
 		}
 	}
-	s.Issuer.Rules = append(rules, issuer.Rule{Group: group})
+	s.Issuer.Rules = append(rules, issuer.GroupRule{Group: group})
 	return groupSettings[name](&s.Issuer.Rules[len(rules)], value)
 }
 

@@ -43,7 +43,7 @@ oidc_groups:
 		Scopes:        []string{"email", "profile"},
 		Domains:       []string{"example.com", "example.org"},
 		CreateUnknown: true,
-		Rules: []issuer.Rule{
+		Rules: []issuer.GroupRule{
 			{Group: "staff", Organization: "acme", Tier: "pro", Models: []string{"polly", "llama"}},
 			{Group: "cn=bosses,ou=a.b", Role: accounts.OrgAdmin},
 		},

@@ -348,7 +348,7 @@ func TestExternalIdentities(t *testing.T) {
 			_, err = sign(e, Terms{})
 			refused(t, err, parley.Forbidden)
 		}
-		connected := must(sign(ExternalIdentity{Subject: "2", Email: "elsewhere@example.com"}, Terms{Connect: bob.ID}))(t)
+		connected := must(sign(ExternalIdentity{Subject: "2", Email: "other@example.com"}, Terms{Connect: bob.ID}))(t)
 		same(t, "connected", connected, bob)
 		same(t, "identities", must(s.IdentitiesOf(ctx, bob.ID))(t),
 			[]ExternalIdentity{{Issuer: "https://issuer.example", Subject: "2"}})
@@ -367,7 +367,8 @@ func TestExternalIdentities(t *testing.T) {
 				t.Errorf("%+v is accepted", e)
 			}
 		}
-		_, err = s.SignInExternal(ctx, ExternalIdentity{Issuer: "i", Subject: "4", Email: "x@example.com"}, Terms{}, at(5))
+		_, err = s.SignInExternal(ctx, ExternalIdentity{Issuer: "i", Subject: "4", Email: "x@example.com"}, Terms{},
+			at(5))
 		refused(t, err, parley.Forbidden)
 		_, token, err := s.Invite(ctx, Invitation{Email: "x@example.com",
 			Grant: Grant{Role: OrgAdmin, Organization: "acme"}}, at(5))

@@ -29,7 +29,8 @@ type Terms struct {
 // what the terms give it by now. An unknown identity gets an account by an invitation, or
 // a new one where the terms allow that. An equal email address never gives it an account
 // that exists: its owner connects the identity while signed in.
-func (s *Store) SignInExternal(ctx context.Context, e ExternalIdentity, terms Terms, now time.Time) (u User, err error) {
+func (s *Store) SignInExternal(ctx context.Context, e ExternalIdentity, terms Terms,
+	now time.Time) (u User, err error) {
 	if e.Issuer == "" || e.Subject == "" {
 		return u, parley.Errorf(parley.Forbidden, "The issuer did not say who signed in.")
 	}

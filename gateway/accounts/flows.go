@@ -27,7 +27,8 @@ var errFlows = &parley.Error{
 
 // BeginFlow keeps what must be known when a sign-in ends, and returns the random state
 // under which it is found, once, on every gateway of the store. Purposes are apart.
-func (s *Store) BeginFlow(ctx context.Context, purpose string, document []byte, now time.Time) (state string, err error) {
+func (s *Store) BeginFlow(ctx context.Context, purpose string, document []byte,
+	now time.Time) (state string, err error) {
 	state = newSecret("")
 	d := flowDigest(purpose, state)
 	return state, s.db.Write(ctx, func(t *db.Tx) error {

@@ -36,7 +36,11 @@ func TestOwnersChange(t *testing.T) {
 	if b := must(s.Of(heir).Batch(id))(t); b.Status != openai.BatchCancelling {
 		t.Errorf("erased, it is %s", b.Status)
 	}
-	if err := s.change(s.batches[id], func(r *record) bool { r.Status = openai.BatchCancelled; return true }); err != nil {
+	over := func(r *record) bool {
+		r.Status = openai.BatchCancelled
+		return true
+	}
+	if err := s.change(s.batches[id], over); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Of(heir).Erase(time.Now()); err != nil {

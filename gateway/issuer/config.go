@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/coreos/go-oidc/v3/oidc"
+
 	"parley"
 	"parley/gateway/accounts"
 	"parley/gateway/tenant"
@@ -25,18 +27,18 @@ type Config struct {
 	// GroupsClaim names the claim that lists groups; empty is groups.
 	GroupsClaim string
 	// Rules say what members of groups are given.
-	Rules []Rule
+	Rules []GroupRule
 	// Domains are those of email addresses that may sign in; empty allows all.
 	Domains []string
-	// CreateUnknown makes an account for everybody whom the issuer vouches for. Otherwise
+	// CreateUnknown makes an account for each person whom the issuer vouches for. Otherwise
 	// people need an invitation, or a group that a rule names.
 	CreateUnknown bool
 	// AcceptUnverified accepts addresses that the issuer does not call verified.
 	AcceptUnverified bool
 }
 
-// A Rule is what members of a group are given. What is empty it leaves open.
-type Rule struct {
+// A GroupRule is what members of a group are given. What is empty it leaves open.
+type GroupRule struct {
 	Group        string
 	Organization string
 	Role         accounts.Role
@@ -89,7 +91,8 @@ func (c *Config) scopes() []string {
 			all = append(all, "groups")
 		}
 	}
-	return append([]string{"openid"}, slices.DeleteFunc(slices.Clone(all), func(s string) bool { return s == "openid" })...)
+	beside := slices.DeleteFunc(slices.Clone(all), func(s string) bool { return s == oidc.ScopeOpenID })
+	return append([]string{oidc.ScopeOpenID}, beside...)
 }
 
 // terms are what the rules give a member of groups. A role, a tier or models that any rule

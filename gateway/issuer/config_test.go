@@ -12,7 +12,7 @@ import (
 // TestTerms: of several groups the strongest role, the best tier and all models count, and
 // who is in none has what all others have.
 func TestTerms(t *testing.T) {
-	c := Config{Rules: []Rule{
+	c := Config{Rules: []GroupRule{
 		{Group: "a", Organization: "acme", Role: accounts.OrgAdmin, Tier: "pro", Models: []string{"x"}},
 		{Group: "b", Role: accounts.Member, Tier: "enterprise", Models: []string{"y", "x"}},
 		{Group: "c", Organization: "beta"},
@@ -50,8 +50,8 @@ func TestBadConfigs(t *testing.T) {
 		"is not an address": {ClientID: "a"},
 		"must be reached":   {ClientID: "a", URL: "http://accounts.example.com"},
 		"client id":         {URL: "https://accounts.example.com"},
-		"is not a role":     {ClientID: "a", URL: "http://localhost:1", Rules: []Rule{{Group: "g", Role: "king"}}},
-		"is not a tier":     {ClientID: "a", URL: "http://127.0.0.1:1", Rules: []Rule{{Group: "g", Tier: "gold"}}},
+		"is not a role":     {ClientID: "a", URL: "http://localhost:1", Rules: []GroupRule{{Group: "g", Role: "king"}}},
+		"is not a tier":     {ClientID: "a", URL: "http://127.0.0.1:1", Rules: []GroupRule{{Group: "g", Tier: "gold"}}},
 	} {
 		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %s", c, err, want)

@@ -3,7 +3,7 @@
 // of an ID token give an account.
 //
 // An issuer is found when the first person signs in with it, not when the server starts,
-// so that one which is down holds nobody up but those who sign in with it.
+// so that one which is down holds up only sign-ins with it.
 //
 // config.go is the file to read first.
 package issuer

@@ -40,21 +40,21 @@ func New(c Config, now func() time.Time) (*Issuer, error) {
 	return &Issuer{Config: c, client: &http.Client{Timeout: waitMax}, now: now}, nil
 }
 
-// A Flow is a sign-in between its two ends: what the issuer must repeat and be shown.
-type Flow struct {
+// A Ticket is a sign-in between its two ends: what the issuer must repeat and be shown.
+type Ticket struct {
 	Nonce    string `json:"nonce"`
 	Verifier string `json:"verifier"`
 	// Redirect is where the issuer sends the browser back to.
 	Redirect string `json:"redirect"`
 }
 
-// NewFlow returns a flow that comes back to an address.
-func NewFlow(redirect string) Flow {
-	return Flow{Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), Redirect: redirect}
+// NewTicket returns a flow that comes back to an address.
+func NewTicket(redirect string) Ticket {
+	return Ticket{Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), Redirect: redirect}
 }
 
 // Address returns where a browser signs in for a flow, or why the issuer cannot be asked.
-func (i *Issuer) Address(ctx context.Context, f *Flow, state string) (string, error) {
+func (i *Issuer) Address(ctx context.Context, f *Ticket, state string) (string, error) {
 	p, err := i.provider(ctx)
 	if err != nil {
 		return "", err
@@ -64,7 +64,7 @@ func (i *Issuer) Address(ctx context.Context, f *Flow, state string) (string, er
 
 // Finish exchanges the code that a browser has brought back for who signed in, and on
 // which terms.
-func (i *Issuer) Finish(ctx context.Context, f *Flow, code string) (e accounts.ExternalIdentity, t accounts.Terms,
+func (i *Issuer) Finish(ctx context.Context, f *Ticket, code string) (e accounts.ExternalIdentity, t accounts.Terms,
 	err error) {
 	p, err := i.provider(ctx)
 	if err != nil {
@@ -111,8 +111,8 @@ func (i *Issuer) read(id *oidc.IDToken) (e accounts.ExternalIdentity, t accounts
 	}
 	switch {
 	case !e.EmailVerified && !i.AcceptUnverified:
-		return e, t, parley.Errorf(parley.Forbidden, "%s has not verified your email address %s. Verify it there, then "+
-			"sign in again.", i.ShownName(), e.Email)
+		return e, t, parley.Errorf(parley.Forbidden, "%s has not verified your email address %s. Verify it there, "+
+			"then sign in again.", i.ShownName(), e.Email)
 	case !i.allows(e.Email):
 		return e, t, parley.Errorf(parley.Forbidden, "Addresses such as %s may not sign in to this server.", e.Email)
 	}
@@ -149,7 +149,7 @@ func (o *oneOrMany) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-func (i *Issuer) oauth(p *oidc.Provider, f *Flow) *oauth2.Config {
+func (i *Issuer) oauth(p *oidc.Provider, f *Ticket) *oauth2.Config {
 	return &oauth2.Config{
 		ClientID:     i.ClientID,
 		ClientSecret: i.ClientSecret,
@@ -177,21 +177,21 @@ func (i *Issuer) provider(ctx context.Context) (*oidc.Provider, error) {
 	return found, nil
 }
 
-// A Failure is why a sign-in at the issuer did not succeed.
-type Failure struct {
+// A SignInError is why a sign-in at the issuer did not succeed.
+type SignInError struct {
 	// Told is what people are told, Cause what the log says.
 	Told  *parley.Error
 	Cause error
 }
 
 // Error returns both.
-func (f *Failure) Error() string { return f.Told.Message + " (" + f.Cause.Error() + ")" }
+func (f *SignInError) Error() string { return f.Told.Message + " (" + f.Cause.Error() + ")" }
 
 // Unwrap returns what people are told.
-func (f *Failure) Unwrap() error { return f.Told }
+func (f *SignInError) Unwrap() error { return f.Told }
 
 func (i *Issuer) down(cause error) error {
-	return &Failure{Cause: cause, Told: &parley.Error{
+	return &SignInError{Cause: cause, Told: &parley.Error{
 		Code: parley.Unavailable,
 		Message: i.ShownName() + " does not answer. Try again in a minute, or sign in with your email address and " +
 			"password.",
@@ -200,6 +200,6 @@ func (i *Issuer) down(cause error) error {
 }
 
 func (i *Issuer) refused(cause error) error {
-	return &Failure{Cause: cause, Told: parley.Errorf(parley.Unauthenticated,
+	return &SignInError{Cause: cause, Told: parley.Errorf(parley.Unauthenticated,
 		"The sign-in at %s could not be verified. Sign in again.", i.ShownName())}
 }

@@ -6,6 +6,9 @@ import (
 	"parley/gateway/accounts"
 )
 
+// The kinds of what pages sign in with.
+const kindAccount, kindKey, kindLocal = "account", "key", "local"
+
 // A sessionDocument says as whom a page is signed in.
 type sessionDocument struct {
 	Object   string `json:"object"`

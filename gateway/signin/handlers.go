@@ -110,3 +110,36 @@ func (h *Handlers) open(ctx context.Context, x *exchange.Exchange, u *accounts.U
 	h.Cookies.set(x, scope, cookie, int(expires.Sub(now).Seconds()))
 	return expires, nil
 }
+
+// arrive opens a session of an account, and logs it.
+func (h *Handlers) arrive(x *exchange.Exchange, u *accounts.User, scope tenant.Scope, method string) error {
+	if _, err := h.open(x.Request.Context(), x, u, scope, method); err != nil {
+		return err
+	}
+	h.Log.Info("signed in", "id", x.Record.ID, "user", u.ID, "organization", u.Organization, "page", string(scope),
+		"method", method, "remote", x.Remote())
+	return h.Keys.Refresh(x.Request.Context())
+}
+
+// welcome opens a session of an account and says so.
+func (h *Handlers) welcome(x *exchange.Exchange, u *accounts.User, scope tenant.Scope, method string) error {
+	expires := h.Now().Add(scope.SessionMax())
+	if err := h.arrive(x, u, scope, method); err != nil {
+		return err
+	}
+	return reply(x, sessionDocument{
+		Object:    "session",
+		SignedIn:  true,
+		Kind:      kindAccount,
+		ExpiresAt: expires.Unix(),
+		User:      UserShown(u),
+	})
+}
+
+// issuerName is what people know the issuer by; empty if there is none.
+func (h *Handlers) issuerName() string {
+	if h.Issuer == nil {
+		return ""
+	}
+	return h.Issuer.ShownName()
+}

@@ -21,9 +21,9 @@ const CallbackPath = "/session/callback"
 
 const issuerFlow = "issuer"
 
-// A flow is what is kept of a sign-in at an issuer until the browser comes back.
-type flow struct {
-	issuer.Flow
+// A visit is what is kept of a sign-in at an issuer until the browser comes back.
+type visit struct {
+	issuer.Ticket
 	Scope tenant.Scope `json:"scope"`
 	// Return is the page to show then.
 	Return string `json:"return"`
@@ -50,7 +50,7 @@ func (h *Handlers) BeginIssuer(x *exchange.Exchange) error {
 	if !returnable.MatchString(given.Return) {
 		return parley.Invalid("return_to", "%.100q is not a page to return to: use /, /c/… or /admin.", given.Return)
 	}
-	f := flow{Scope: tenant.ScopeChat, Return: cmp.Or(given.Return, "/"), Invitation: given.Invitation}
+	f := visit{Scope: tenant.ScopeChat, Return: cmp.Or(given.Return, "/"), Invitation: given.Invitation}
 	if f.Return == adminCookiePath {
 		f.Scope = tenant.ScopeAdmin
 	}
@@ -73,11 +73,11 @@ func (h *Handlers) ConnectIssuer(x *exchange.Exchange) error {
 	if err := h.confirm(x, &u, given.Password); err != nil {
 		return err
 	}
-	return h.begin(x, &flow{Scope: tenant.ScopeChat, Return: "/", Connect: u.ID})
+	return h.begin(x, &visit{Scope: tenant.ScopeChat, Return: "/", Connect: u.ID})
 }
 
 // begin keeps a flow and replies with the issuer's address.
-func (h *Handlers) begin(x *exchange.Exchange, f *flow) error {
+func (h *Handlers) begin(x *exchange.Exchange, f *visit) error {
 	if h.Issuer == nil {
 		return errNoIssuer
 	}
@@ -85,7 +85,7 @@ func (h *Handlers) begin(x *exchange.Exchange, f *flow) error {
 	if err := h.take(x, ""); err != nil {
 		return err
 	}
-	f.Flow = issuer.NewFlow(origin(x.Request) + CallbackPath)
+	f.Ticket = issuer.NewTicket(origin(x.Request) + CallbackPath)
 	document, err := json.Marshal(f)
 	if err != nil {
 		return err
@@ -94,7 +94,7 @@ func (h *Handlers) begin(x *exchange.Exchange, f *flow) error {
 	if err != nil {
 		return err
 	}
-	address, err := h.Issuer.Address(ctx, &f.Flow, state)
+	address, err := h.Issuer.Address(ctx, &f.Ticket, state)
 	if err != nil {
 		return h.failedAtIssuer(x, err)
 	}
@@ -104,7 +104,7 @@ func (h *Handlers) begin(x *exchange.Exchange, f *flow) error {
 
 // failedAtIssuer logs why, and returns what people are told.
 func (h *Handlers) failedAtIssuer(x *exchange.Exchange, err error) error {
-	var failure *issuer.Failure
+	var failure *issuer.SignInError
 	if errors.As(err, &failure) {
 		h.Log.Warn("sign-in at issuer failed", "id", x.Record.ID, "issuer", h.Issuer.URL, "error", failure.Cause,
 			"remote", x.Remote())
@@ -172,17 +172,17 @@ func (h *Handlers) finish(x *exchange.Exchange) (back string, err error) {
 	if err != nil {
 		return back, err
 	}
-	var f flow
+	var f visit
 	if err := json.Unmarshal(document, &f); err != nil {
 		return back, err
 	}
 	back = f.Return
 	if refusal := query.Get("error"); refusal != "" {
 		h.Log.Warn("sign-in refused by issuer", "id", x.Record.ID, "error", printable(refusal), "remote", x.Remote())
-		return back, parley.Errorf(parley.Unauthenticated, "%s did not sign you in. Try again, or ask its administrator.",
+		return back, parley.Errorf(parley.Unauthenticated, "%s did not sign you in. Try again, or ask its admin.",
 			h.Issuer.ShownName())
 	}
-	e, terms, err := h.Issuer.Finish(ctx, &f.Flow, query.Get("code"))
+	e, terms, err := h.Issuer.Finish(ctx, &f.Ticket, query.Get("code"))
 	if err != nil {
 		return back, err
 	}

@@ -121,8 +121,8 @@ func (b *octets) UnmarshalText(text []byte) (err error) {
 
 func encode(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 
-// A response is what a browser answers a challenge with.
-type response struct {
+// A passkeyAnswer is what a browser answers a challenge with.
+type passkeyAnswer struct {
 	Credential octets `json:"id"`
 	ClientData octets `json:"client_data"`
 	// Authenticator is what the device says of itself and of the site.
@@ -132,7 +132,7 @@ type response struct {
 
 // check returns the challenge that a response answers, which then is used up, and what the
 // device says, if it is for this site.
-func (h *Handlers) check(x *exchange.Exchange, purpose, kind string, r *response) (c challenge, a authenticator,
+func (h *Handlers) check(x *exchange.Exchange, purpose, kind string, r *passkeyAnswer) (c challenge, a authenticator,
 	err error) {
 	var client struct {
 		Type      string `json:"type"`
@@ -167,7 +167,7 @@ func (h *Handlers) RegisterPasskey(x *exchange.Exchange) error {
 		Name string `json:"name"`
 		// PublicKey is in the form of PKIX, as browsers give it.
 		PublicKey octets `json:"public_key"`
-		response
+		passkeyAnswer
 	}
 	u, err := h.self(x)
 	if err != nil {
@@ -176,7 +176,7 @@ func (h *Handlers) RegisterPasskey(x *exchange.Exchange) error {
 	if err := read(x, &given); err != nil {
 		return err
 	}
-	c, a, err := h.check(x, registerFlow, "webauthn.create", &given.response)
+	c, a, err := h.check(x, registerFlow, "webauthn.create", &given.passkeyAnswer)
 	if err != nil {
 		return err
 	}
@@ -207,7 +207,7 @@ func (h *Handlers) RegisterPasskey(x *exchange.Exchange) error {
 
 // openWithPasskey signs in to the account of a passkey. The attempt was counted when its
 // challenge was made, which serves once.
-func (h *Handlers) openWithPasskey(x *exchange.Exchange, r *response, scope tenant.Scope) error {
+func (h *Handlers) openWithPasskey(x *exchange.Exchange, r *passkeyAnswer, scope tenant.Scope) error {
 	u, err := h.userOfPasskey(x, r)
 	if err != nil {
 		if errors.Is(err, accounts.ErrPasskey) {
@@ -221,7 +221,7 @@ func (h *Handlers) openWithPasskey(x *exchange.Exchange, r *response, scope tena
 	return h.welcome(x, &u, scope, "passkey")
 }
 
-func (h *Handlers) userOfPasskey(x *exchange.Exchange, r *response) (u accounts.User, err error) {
+func (h *Handlers) userOfPasskey(x *exchange.Exchange, r *passkeyAnswer) (u accounts.User, err error) {
 	ctx := x.Request.Context()
 	c, a, err := h.check(x, assertFlow, "webauthn.get", r)
 	if err != nil {

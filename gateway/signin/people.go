@@ -190,8 +190,8 @@ func (h *Handlers) ChangeUser(x *exchange.Exchange) error {
 		return err
 	}
 	if before.ID == x.Identity.User && (r.Disabled != nil && *r.Disabled || g.Role != before.Role) {
-		return parley.Errorf(parley.Conflict, "You cannot disable your own account or change your own role. Ask another "+
-			"admin to do it.")
+		return parley.Errorf(parley.Conflict, "You cannot disable your own account or change your own role. Ask "+
+			"another admin to do it.")
 	}
 	u, err := h.store().Change(x.Request.Context(), before.ID, accounts.UserChange{
 		Name:     r.Name,
@@ -215,7 +215,8 @@ func (h *Handlers) DeleteUser(x *exchange.Exchange) error {
 		return err
 	}
 	if u.ID == x.Identity.User {
-		return parley.Errorf(parley.Conflict, "You cannot remove your own account here. Delete it under Settings, Account.")
+		return parley.Errorf(parley.Conflict, "You cannot remove your own account here. Delete it under Settings, "+
+			"Account.")
 	}
 	if err := h.erase(x.Request.Context(), &u); err != nil {
 		return err

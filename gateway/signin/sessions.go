@@ -14,10 +14,10 @@ import (
 // A credential is what a page signs in with: a key, the local token, an account's address
 // and password, or a passkey.
 type credential struct {
-	Key      string    `json:"key"`
-	Email    string    `json:"email"`
-	Password string    `json:"password"`
-	Passkey  *response `json:"passkey"`
+	Key      string         `json:"key"`
+	Email    string         `json:"email"`
+	Password string         `json:"password"`
+	Passkey  *passkeyAnswer `json:"passkey"`
 }
 
 // OpenSession answers POST /session and /admin/session.
@@ -59,36 +59,6 @@ func (h *Handlers) openWithPassword(x *exchange.Exchange, given *credential, sco
 	return h.welcome(x, &u, scope, "password")
 }
 
-// arrive opens a session of an account, and logs it.
-func (h *Handlers) arrive(x *exchange.Exchange, u *accounts.User, scope tenant.Scope, method string) error {
-	if _, err := h.open(x.Request.Context(), x, u, scope, method); err != nil {
-		return err
-	}
-	h.Log.Info("signed in", "id", x.Record.ID, "user", u.ID, "organization", u.Organization, "page", string(scope),
-		"method", method, "remote", x.Remote())
-	return h.Keys.Refresh(x.Request.Context())
-}
-
-// welcome opens a session of an account and says so.
-func (h *Handlers) welcome(x *exchange.Exchange, u *accounts.User, scope tenant.Scope, method string) error {
-	expires := h.Now().Add(scope.SessionMax())
-	if err := h.arrive(x, u, scope, method); err != nil {
-		return err
-	}
-	return reply(x, sessionDocument{
-		Object:    "session",
-		SignedIn:  true,
-		Kind:      kindAccount,
-		ExpiresAt: expires.Unix(),
-		User:      UserShown(u),
-	})
-}
-
-// address is what guesses are counted by.
-func (h *Handlers) address(x *exchange.Exchange) string {
-	return exchange.ClientAddr(x.Request, x.Server.TrustedProxies).String()
-}
-
 // openWithKey signs in with an API key, or with the local token.
 func (h *Handlers) openWithKey(x *exchange.Exchange, secret string, scope tenant.Scope) error {
 	ctx, now := x.Request.Context(), h.Now()
@@ -121,9 +91,6 @@ var errWrongToken = parley.Errorf(parley.Unauthenticated,
 	"This is not the token of this server. 'parley serve' prints a link with it when it starts; each start has "+
 		"a new one.")
 
-// The kinds of what pages sign in with.
-const kindAccount, kindKey, kindLocal = "account", "key", "local"
-
 // kind is what a page that is not signed in should ask for first.
 func (h *Handlers) kind() string {
 	switch {
@@ -141,14 +108,6 @@ func (h *Handlers) ShowSession(x *exchange.Exchange, who tenant.Identity, err er
 		return reply(x, sessionDocument{Object: "session", Kind: h.kind(), Issuer: h.issuerName()})
 	}
 	return h.replySession(x, &who, time.Time{})
-}
-
-// issuerName is what people know the issuer by; empty if there is none.
-func (h *Handlers) issuerName() string {
-	if h.Issuer == nil {
-		return ""
-	}
-	return h.Issuer.ShownName()
 }
 
 // replySession says as whom a page is signed in.

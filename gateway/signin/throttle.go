@@ -144,3 +144,8 @@ func tooMany(wait time.Duration) error {
 		Wait:    wait,
 	}
 }
+
+// address is what guesses are counted by.
+func (h *Handlers) address(x *exchange.Exchange) string {
+	return exchange.ClientAddr(x.Request, x.Server.TrustedProxies).String()
+}

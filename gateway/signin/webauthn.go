@@ -70,7 +70,7 @@ func parseKey(spki []byte) (crypto.PublicKey, error) {
 			return key, nil
 		}
 	}
-	return nil, errors.New("the public key is none of ES256, EdDSA and RS256")
+	return nil, errors.New("the public key must be of ES256, EdDSA or RS256")
 }
 
 // isSigned reports whether a signature is by the key of a passkey, over what the device and

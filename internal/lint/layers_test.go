@@ -34,7 +34,7 @@ var layers = [][]string{
 	{"gateway/exchange", "gateway/job"},
 	{"gateway/bill", "gateway/screening"},
 	{"gateway/record", "gateway/models", "gateway/revoke"},
-	{"gateway/answer", "gateway/hijack"},
+	{"gateway/answer", "gateway/hijack", "gateway/issuer"},
 	{"gateway/dialect"},
 	{"gateway/infer"},
 	{"gateway/admin", "gateway/audit", "gateway/otlp", "gateway/batch", "gateway/ledger", "gateway/tenant", "queue"},

@@ -11,6 +11,7 @@ const all = [
   { id: 'requests', title: 'Requests' },
   { id: 'usage', title: 'Usage', needs: 'usage' },
   { id: 'keys', title: 'Keys', needs: 'keys' },
+  { id: 'people', title: 'People', needs: 'keys' },
   { id: 'safety', title: 'Safety' },
   { id: 'prefix', title: 'Prefixes', needs: 'fleet' },
   { id: 'audit', title: 'Audit', needs: 'audit' },
@@ -19,6 +20,9 @@ const all = [
 
 /** All that a key holder sees who has no right to run the server. */
 const own = [{ id: 'mine', title: 'My usage' }] as const;
+
+/** What an admin of an organisation sees as well. */
+const ofOrganisation = [...own, { id: 'people', title: 'People' }] as const;
 
 export type Section = (typeof all)[number]['id'] | 'mine';
 
@@ -58,7 +62,7 @@ class Operations {
   parts = $state.raw<Parts>({ keys: false, fleet: false, usage: false, audit: false, models: false, currency: 'usd' });
   /** Whether the key that was entered is a good one without the right to run the server. */
   holder = $state(false);
-  readonly sections: readonly { id: Section; title: string }[] = $derived(this.holder ? own : all.filter((s) => !('needs' in s) || this.parts[s.needs]));
+  readonly sections: readonly { id: Section; title: string }[] = $derived(this.holder ? (this.session?.user?.role === 'org-admin' ? ofOrganisation : own) : all.filter((s) => !('needs' in s) || this.parts[s.needs]));
   /** Set to have the cursor put where requests are sought. */
   seeking = $state(false);
   /** What follows the section in the address, such as a request's id. */
@@ -101,7 +105,7 @@ class Operations {
 
   readAddress(): void {
     const [id, ...rest] = location.hash.slice(1).split('/');
-    this.section = this.holder ? 'mine' : (all.find((s) => s.id === id)?.id ?? 'now');
+    this.section = this.holder ? (id === 'people' ? 'people' : 'mine') : (all.find((s) => s.id === id)?.id ?? 'now');
     this.detail = decodeURIComponent(rest.join('/'));
   }
 

@@ -25,6 +25,8 @@ class App {
   /** Whether the sign-in dialog is open. */
   wantsKey = $state(false);
   accountOpen = $state(false);
+  /** Whether the form of the first account is open. */
+  firstOpen = $state(false);
   /** The token of an invitation that is to be accepted; empty for none. */
   invitation = $state('');
   session = $state.raw<Session | null>(null);

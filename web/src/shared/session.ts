@@ -6,7 +6,7 @@ import { json, request, waitForSignIn } from './api';
 
 /** What one signs in with: an account, an API key, or the token of a server that has neither. */
 export type Kind = 'account' | 'key' | 'local';
-export type Credential = { key: string } | { email: string; password: string };
+export type Credential = { key: string } | { email: string; password: string } | { passkey: Record<string, string> };
 
 export interface User {
   id: string;
@@ -22,6 +22,8 @@ export interface Session {
   kind: Kind;
   name?: string;
   redacted_key?: string;
+  /** The name of the issuer of OpenID Connect that people may sign in with. */
+  issuer?: string;
   user?: User;
 }
 
@@ -38,6 +40,13 @@ export const session = {
   show: (): Promise<Session> => json<Session>(path()),
   open: (credential: Credential): Promise<Session> => json<Session>(path(), { body: credential, duringSignIn: true }),
   close: async (): Promise<void> => void (await request(path(), { method: 'DELETE' })),
+  /** Goes to the issuer, which comes back to this page; with the token of an invitation, to accept it. */
+  atIssuer: async (invitation = ''): Promise<void> => {
+    const back = location.pathname.startsWith('/admin') ? '/admin' : /^\/c\/[\w-]+$/.test(location.pathname) ? location.pathname : '/';
+    const { url } = await json<{ url: string }>('/session/issuer', { body: { return_to: back, invitation }, duringSignIn: true });
+    location.assign(url);
+  },
+  first: (email: string, name: string, password: string): Promise<Session> => json<Session>('/account/first', { body: { email, name, password } }),
   invitation: (token: string): Promise<Invitation> => json<Invitation>('/invitation', { body: { token } }),
   accept: (token: string, name: string, password: string): Promise<Session> => json<Session>('/invitation/accept', { body: { token, name, password } }),
 };

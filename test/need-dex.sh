@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Builds dex, an issuer of OpenID Connect, into .tools and prints where it is. It has a
+# module of its own there: its go.mod replaces a module, which go install refuses.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+commit=ab64ed778070
+dex=$PWD/.tools/dex-$commit/dex
+[ -x "$dex" ] || (
+	mkdir -p "$(dirname "$dex")"
+	cd "$(dirname "$dex")"
+	printf 'module dexbuild\n' >go.mod
+	export CGO_ENABLED=0 GOFLAGS=-mod=mod
+	go get "github.com/dexidp/dex@$commit" "github.com/dexidp/dex/api/v2@$commit"
+	go build -o dex.part github.com/dexidp/dex/cmd/dex
+	mv dex.part dex
+) >&2
+echo "$dex"

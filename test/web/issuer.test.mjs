@@ -1,0 +1,149 @@
+// Signing in at a real issuer of OpenID Connect: dex, which PARLEY_DEX names.
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import { openPage, openPages, shot, wantAccessible } from './pages.mjs';
+
+/** A port that nothing listens on. */
+async function freePort() {
+  const listener = createServer().listen(0, '127.0.0.1');
+  await once(listener, 'listening');
+  const { port } = listener.address();
+  listener.close();
+  await once(listener, 'close');
+  return port;
+}
+
+const port = await freePort();
+const issuer = `http://127.0.0.1:${port}/dex`;
+const rig = openPages('--oidc-issuer', issuer, '--oidc-client-id', 'parley', '--oidc-client-secret', 'not-much-of-a-secret', '--oidc-name', 'Example', '--oidc-domains', 'example.com', '--oidc-groups', 'staff.organisation=acme', '--oidc-groups', 'staff.role=org-admin');
+const password = 'correct horse battery';
+const waitMs = 60_000;
+
+let dex;
+let folder;
+after(async () => {
+  dex?.kill('SIGTERM');
+  if (dex) await once(dex, 'exit');
+  if (folder) await rm(folder, { recursive: true, force: true });
+});
+
+/** Starts dex with two people, of whom one is in a group. Their password is "password". */
+async function startDex() {
+  folder = await mkdtemp(join(tmpdir(), 'parley-dex-'));
+  const hash = '$2a$10$2b2cU8CPhOTaGrs1HRQuAueS7JTT5ZHsHSzYiFPm1leZck7Mc8T4W';
+  const config = {
+    issuer,
+    storage: { type: 'memory' },
+    web: { http: `127.0.0.1:${port}` },
+    oauth2: { skipApprovalScreen: true },
+    enablePasswordDB: true,
+    staticClients: [{ id: 'parley', name: 'Parley', secret: 'not-much-of-a-secret', redirectURIs: [`${rig.url}/session/callback`] }],
+    staticPasswords: [
+      { email: 'ann@example.com', hash, username: 'Ann', name: 'Ann', userID: '1', emailVerified: true, groups: ['staff'] },
+      { email: 'eve@example.com', hash, username: 'Eve', name: 'Eve', userID: '2', emailVerified: true, groups: [] },
+      { email: 'bob@example.com', hash, username: 'Bob', name: 'Bob', userID: '3', emailVerified: false, groups: ['staff'] },
+    ],
+  };
+  await writeFile(join(folder, 'dex.yaml'), JSON.stringify(config));
+  dex = spawn(process.env.PARLEY_DEX, ['serve', join(folder, 'dex.yaml')], { stdio: ['ignore', 'ignore', 'pipe'] });
+  let said = '';
+  dex.stderr.on('data', (text) => (said += text));
+  for (let waited = 0; waited < waitMs; waited += 100) {
+    if (await fetch(`${issuer}/.well-known/openid-configuration`).then((r) => r.ok, () => false)) return;
+    assert.equal(dex.exitCode, null, said);
+    await pause(100);
+  }
+  throw new Error(`dex was not ready:\n${said}`);
+}
+
+/** A page that may leave its origin. */
+async function open(path = '/') {
+  const context = await rig.browser.newContext({ viewport: { width: 1280, height: 800 }, reducedMotion: 'reduce' });
+  context.setDefaultTimeout(waitMs);
+  const page = await context.newPage();
+  await page.goto(rig.url + path);
+  return page;
+}
+
+const dialogOf = (page) => page.locator('dialog[open]', { hasText: 'Sign in' });
+
+/** Signs in at dex, which the page has gone to. */
+async function atDex(page, email) {
+  await page.waitForURL(/\/dex\//);
+  await page.fill('input[name=login]', email);
+  await page.fill('input[name=password]', 'password');
+  await page.click('button[type=submit]');
+}
+
+test('an issuer that is down is named, and passwords go on', async () => {
+  const made = await fetch(`${rig.server.url}/v1/organization/users`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${rig.server.token}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ email: 'boss@example.com', name: 'Boss', password }),
+  });
+  assert.equal((await made.json()).role, 'server-admin'); // the first account
+  const page = await openPage({ ...rig, server: {} });
+  const dialog = dialogOf(page);
+  await dialog.getByRole('button', { name: 'Sign in with Example' }).click();
+  await dialog.getByText(/Example does not answer/).waitFor();
+  await wantAccessible(page, 'signing in with an issuer');
+  await shot(page, 'chat-sign-in-issuer-light');
+  await dialog.getByLabel('Email').fill('boss@example.com');
+  await dialog.getByLabel('Password').fill(password);
+  await page.keyboard.press('Enter');
+  await dialog.waitFor({ state: 'hidden' });
+  await page.closeClean();
+});
+
+test('a person of a group signs in at dex, and others are told why not', async () => {
+  await startDex();
+  const page = await open('/c/conv_none');
+  await dialogOf(page).getByRole('button', { name: 'Sign in with Example' }).click();
+  await atDex(page, 'ann@example.com');
+  await page.waitForURL(`${rig.url}/c/conv_none`);
+  await page.waitForSelector('#app[data-alive] #prompt');
+  const account = await page.evaluate(async () => (await fetch('/account')).json());
+  assert.deepEqual([account.email, account.organization, account.role, account.has_password], ['ann@example.com', 'acme', 'org-admin', false]);
+  const cookies = await page.context().cookies();
+  const session = cookies.find((c) => c.name.startsWith('parley_chat_'));
+  assert.deepEqual([session?.sameSite, session?.httpOnly], ['Strict', true]);
+  assert.ok(!cookies.some((c) => c.name.startsWith('parley_state_')));
+  await page.reload();
+  assert.equal(await page.evaluate(async () => (await fetch('/account')).status), 200); // the session holds
+  await page.goto(`${rig.url}/session/callback?code=stale&state=stale`);
+  await page.getByText('You are not signed in').waitFor();
+  await wantAccessible(page, 'a sign-in that was refused');
+  await page.getByRole('link', { name: 'Back to sign-in' }).click();
+  await page.waitForURL(`${rig.url}/`);
+  await page.context().close();
+
+  for (const [email, told] of [
+    ['eve@example.com', /You have no account on this server/],
+    ['bob@example.com', /has not verified your email address/],
+  ]) {
+    const other = await open();
+    await dialogOf(other).getByRole('button', { name: 'Sign in with Example' }).click();
+    await atDex(other, email);
+    await other.getByText(told).waitFor();
+    assert.equal(await other.evaluate(async () => (await fetch('/account')).status), 401);
+    await other.context().close();
+  }
+});
+
+test('an organisation admin by group sees the people of the organisation', async () => {
+  const page = await open('/admin');
+  await dialogOf(page).getByRole('button', { name: 'Sign in with Example' }).click();
+  await atDex(page, 'ann@example.com');
+  await page.waitForURL(`${rig.url}/admin`);
+  await page.getByRole('link', { name: 'People' }).click();
+  await page.locator('tr[data-person="ann@example.com"]').waitFor();
+  assert.equal(await page.locator('tr[data-person]').count(), 1); // not the boss, of another organisation
+  await page.context().close();
+});
