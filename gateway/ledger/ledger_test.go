@@ -217,6 +217,26 @@ func TestAccountsAreKept(t *testing.T) {
 	})
 }
 
+// TestEstimatesAreMarked finds in the table which entries have tokens that were estimated.
+func TestEstimatesAreMarked(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		l, end := opened(t, dsn)
+		defer end()
+		for id, estimated := range map[string]bool{"counted": false, "guessed": true} {
+			check(t, l.Append(t.Context(), &Entry{ID: id, At: begin, Estimated: estimated}))
+		}
+		var marked []string
+		check(t, l.db.Read(t.Context(), func(tx *db.Tx) (err error) {
+			marked, err = db.All(tx, func(r db.Row, id *string) error { return r.Scan(id) },
+				`SELECT id FROM ledger WHERE estimated = 1`)
+			return err
+		}))
+		if diff := cmp.Diff([]string{"guessed"}, marked); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
 func TestAppendAfterClose(t *testing.T) {
 	l, end := opened(t, filepath.Join(t.TempDir(), "l.db"))
 	end()
