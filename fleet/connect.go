@@ -78,6 +78,7 @@ func (d Dialer) Connect(ctx context.Context, at discover.Address) (Member, error
 		CapacityTokens: status.CapacityBlocks * block,
 		Source:         remote.Source(remote.Models()[0].ID),
 		TextOnly:       !promises.TokenIDs,
+		TurnsOnly:      cfg.Kind.TakesTurns(),
 		Withdraws:      promises.Whole,
 		Resume:         resuming(&promises),
 		Probe:          func(ctx context.Context) (Condition, error) { return probeRemote(ctx, remote, block) },

@@ -27,6 +27,9 @@ type Member struct {
 	// begun cannot be moved. Resume says how they resume one begun elsewhere.
 	TextOnly bool
 	Resume   Resuming
+	// TurnsOnly workers take conversations and no other prompts, so that not even a client can
+	// have an answer continued.
+	TurnsOnly bool
 	// Withdraws: it begins requests of a higher class first, and gives one back that it
 	// has not begun when it is asked to; see [parley.Withdrawal].
 	Withdraws bool

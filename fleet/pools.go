@@ -95,6 +95,23 @@ func (f *Fleet) Ready(model, pool string) int {
 	return n
 }
 
+// TurnsOnly reports whether all workers that serve a model take conversations alone, whose
+// answers cannot be continued; false while it has none.
+func (f *Fleet) TurnsOnly(model string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	only := false
+	for _, m := range f.members {
+		if _, serves := m.seat(model); serves {
+			if !m.TurnsOnly {
+				return false
+			}
+			only = true
+		}
+	}
+	return only
+}
+
 // NoWorkers returns what a client is told whose request no worker can take: what
 // has become of the workers of each pool that admits it.
 func (f *Fleet) NoWorkers(r *parley.Request) error {

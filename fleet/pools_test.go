@@ -168,6 +168,35 @@ func TestCachedTokensAreKnownOfAPool(t *testing.T) {
 	})
 }
 
+// TestTurnsOnly: a model takes conversations alone if all of its workers do.
+func TestTurnsOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, Config{})
+		join := func(name string, only bool) {
+			m := joiner(name, newFrail(newOracle(t, time.Millisecond)))
+			m.TurnsOnly = only
+			if err := f.Join(m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		model := f.Models()[0].ID
+		expect := func(want bool, when string) {
+			if got := f.TurnsOnly(model); got != want {
+				t.Errorf("%s: conversations alone: %v", when, got)
+			}
+		}
+		expect(false, "no worker")
+		join("chat", true)
+		expect(true, "one that takes conversations")
+		join("own", false)
+		expect(false, "one that takes all beside it")
+		if err := f.Leave("own"); err != nil {
+			t.Fatal(err)
+		}
+		expect(true, "that one has left")
+	})
+}
+
 // TestSessionsStayWithWorkersThatTellNothing sends the turns of many sessions of one
 // tenant to workers that take no token ids: each session stays with its worker, and
 // they are spread over all; the sessions of a worker that goes move, and no other.

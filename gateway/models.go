@@ -55,6 +55,7 @@ func describe(m *models.Model, name string) openai.Model {
 		OwnedBy:     m.OwnedBy,
 		MaxModelLen: m.ContextTokens,
 		Demo:        m.Demo,
+		TurnsOnly:   m.TurnsOnly(),
 	}
 	if m.Template == nil {
 		shown.Unavailable = "no chat template"

@@ -203,9 +203,9 @@ func refuse(q *parley.Request, p Promises, k Kind) error {
 	case len(q.Stop.Tokens) > 0 && !p.TokenIDs:
 		return parley.Invalid("stop_token_ids",
 			"engines of kind %s return no token ids, so stop tokens are not supported", k)
-	case q.Stop.IgnoreEnd && (k == Ollama || k == OpenAI || k.takesTurns()):
+	case q.Stop.IgnoreEnd && (k == Ollama || k == OpenAI || k.TakesTurns()):
 		return parley.Invalid("ignore_eos", "engines of kind %s do not support ignore_eos", k)
-	case k.takesTurns() && len(q.Turns) == 0:
+	case k.TakesTurns() && len(q.Turns) == 0:
 		return parley.Invalid("messages",
 			"engines of kind %s accept only conversations, and no other prompts", k)
 	}

@@ -118,7 +118,7 @@ func TestWhatIsNotPromisedIsRefused(t *testing.T) {
 		return parley.Request{Grammar: &tools, Terms: &parley.Terms{CallRequired: required,
 			Tools: []parley.ToolFunction{{Name: "a", Strict: strict, Parameters: json.RawMessage(`{"type":"object"}`)}}}}
 	}
-	foreign := func(k Kind) bool { return PromisesOf(k).Grammar == HoldGBNF || k.takesTurns() }
+	foreign := func(k Kind) bool { return PromisesOf(k).Grammar == HoldGBNF || k.TakesTurns() }
 	for _, kind := range Kinds() {
 		if kind == Parley {
 			continue
@@ -160,7 +160,7 @@ func TestWhatIsNotPromisedIsRefused(t *testing.T) {
 func TestTextIsNeededWhereIdsAreNotTaken(t *testing.T) {
 	for _, kind := range Kinds() {
 		if _, err := Dial(Config{URL: "http://x:1", Kind: kind}); (err == nil) != (PromisesOf(kind).TokenPrompts ||
-			kind.takesTurns()) {
+			kind.TakesTurns()) {
 			t.Errorf("%s without a tokenizer: %v", kind, err)
 		}
 	}

@@ -33,8 +33,8 @@ func Kinds() []Kind {
 	return []Kind{Parley, VLLM, SGLang, LlamaCpp, Ollama, OpenAI, OpenAIChat, Anthropic}
 }
 
-// takesTurns reports whether engines of the kind take conversations and render them themselves.
-func (k Kind) takesTurns() bool { return k == OpenAIChat || k == Anthropic }
+// TakesTurns reports whether engines of the kind take conversations and render them themselves.
+func (k Kind) TakesTurns() bool { return k == OpenAIChat || k == Anthropic }
 
 // ParseKind reads the name of a kind.
 func ParseKind(name string) (Kind, error) {

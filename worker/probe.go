@@ -92,7 +92,7 @@ func (r *Remote) probeParley(ctx context.Context) (Status, error) {
 // and version are vLLM's and SGLang's.
 func (r *Remote) probeOpenAI(ctx context.Context) (Status, error) {
 	var s Status
-	plain := r.cfg.Kind == OpenAI || r.cfg.Kind.takesTurns()
+	plain := r.cfg.Kind == OpenAI || r.cfg.Kind.TakesTurns()
 	if !plain {
 		if err := r.healthy(ctx, "/health"); err != nil {
 			return s, err

@@ -81,7 +81,7 @@ func (c *Config) setDefaults() error {
 	if _, err := ParseKind(string(c.Kind)); err != nil {
 		return err
 	}
-	if !PromisesOf(c.Kind).TokenPrompts && !c.Kind.takesTurns() && c.Text == nil {
+	if !PromisesOf(c.Kind).TokenPrompts && !c.Kind.TakesTurns() && c.Text == nil {
 		return fmt.Errorf("worker %s: %s accepts no token ids, so the model's tokenizer is needed", c.URL, c.Kind)
 	}
 	if c.Window < 1 || c.Silence < 0 || c.ContextTokens < 0 {

@@ -52,6 +52,13 @@ func newModel(served Config, now func() time.Time) *Model {
 	return m
 }
 
+// TurnsOnly reports whether the model's workers take conversations alone, so that an answer
+// which broke off cannot be continued.
+func (m *Model) TurnsOnly() bool {
+	w, ok := m.Worker.(interface{ TurnsOnly(model string) bool })
+	return ok && w.TurnsOnly(m.ID)
+}
+
 // Encode returns the tokens of a text, which an error names as param.
 func (m *Model) Encode(param, text string, options token.Options) ([]parley.Token, error) {
 	tokens, err := m.Tokenizer.Encode(text, options)

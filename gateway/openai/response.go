@@ -305,6 +305,8 @@ type Model struct {
 	Unavailable string `json:"unavailable,omitempty"`
 	// Demo marks a model that is too small for real work.
 	Demo bool `json:"demo,omitempty"`
+	// TurnsOnly marks a model whose workers take conversations alone: answers that broke off cannot be continued.
+	TurnsOnly bool `json:"turns_only,omitempty"`
 }
 
 // logprobLeast is what the interface writes for a probability too small to

@@ -28,6 +28,7 @@ ${Array.from({ length: 12 }, (_, i) => `const line${i} = compute(${i});`).join('
 `;
 
 let released = () => undefined;
+let cuts = 1;
 const engine = createServer(async (request, response) => {
   if (request.url.endsWith('/models')) return response.end(JSON.stringify({ object: 'list', data: [{ id: 'polly', object: 'model', owned_by: 'test' }] }));
   if (!request.url.endsWith('/chat/completions')) return response.writeHead(404).end();
@@ -35,12 +36,14 @@ const engine = createServer(async (request, response) => {
   const asked = JSON.stringify(body.messages.at(-1));
   const send = (delta, finish = null) => response.write(`data: ${JSON.stringify({ id: 'x', object: 'chat.completion.chunk', created: 1, model: 'polly', choices: [{ index: 0, delta, finish_reason: finish }] })}\n\n`);
   response.writeHead(200, { 'content-type': 'text/event-stream' });
-  const held = /hold/.test(asked);
-  const words = /short|hold/.test(asked) ? ['Well, ', 'yes.'] : rich.repeat(12).match(/\s*\S+\s*/g);
+  const cut = /cut/.test(asked) && cuts-- > 0;
+  const held = cut || /hold/.test(asked);
+  const words = /short|hold|cut/.test(asked) ? ['Well, ', 'yes.'] : rich.repeat(12).match(/\s*\S+\s*/g);
   const perTick = /fast/.test(asked) ? 20 : 4;
   for (const [i, word] of words.entries()) {
     send({ content: word });
     if (held && i === 0) await new Promise((resolve) => (released = resolve));
+    if (cut) return void response.destroy();
     if (i % perTick === perTick - 1) await pause(10);
   }
   send({}, 'stop');
@@ -114,6 +117,29 @@ test('a message is queued while an answer is being written, can be taken back, a
   assert.equal(await queued.count(), 0);
   assert.deepEqual(await page.locator('article.mine .said').allInnerTexts(), ['Hello, hold', 'And short']);
   assert.equal(await page.inputValue('#prompt'), 'A draft');
+  await page.closeClean();
+});
+
+test('where an engine takes whole conversations alone, an answer that broke off is asked for again, and not continued', async () => {
+  const page = await openPage(rig);
+  const continues = page.getByRole('button', { name: 'Continue', exact: true });
+  const again = page.getByRole('button', { name: 'Ask again', exact: true });
+  await say(page, 'Hello, hold');
+  await page.locator('.live .markdown', { hasText: 'Well' }).waitFor();
+  await page.getByRole('button', { name: 'Stop', exact: true }).click();
+  await again.waitFor();
+  assert.equal(await continues.count(), 0);
+  released();
+
+  await say(page, 'Hello, cut');
+  await page.locator('.live .markdown', { hasText: 'Well' }).waitFor();
+  released();
+  await page.getByText('cannot be resumed').waitFor();
+  await again.nth(1).waitFor();
+  assert.equal(await continues.count(), 0);
+  await wantAccessible(page, 'an answer that broke off');
+  await again.nth(1).click();
+  await page.locator('article .markdown', { hasText: 'Well, yes.' }).waitFor();
   await page.closeClean();
 });
 

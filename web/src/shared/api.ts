@@ -102,6 +102,8 @@ export interface Model {
   unavailable?: string;
   /** It is too small for real work. */
   demo?: boolean;
+  /** Its workers take conversations alone: an answer that broke off cannot be continued. */
+  turns_only?: boolean;
 }
 
 export interface Usage {
