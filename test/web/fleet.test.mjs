@@ -111,9 +111,12 @@ test('the fleet under load: numbers move by worker', async () => {
     for (const a of document.querySelectorAll('[data-worker]')) if (/[1-9]\d* running/.test(a.textContent)) window.ran.add(a.dataset.worker);
     return window.ran.size >= 2;
   });
-  const numbers = () => String([...document.querySelectorAll('[data-worker] :is(.meter, .numbers)')].map((e) => e.textContent));
-  const first = await page.evaluate(numbers);
-  await page.waitForFunction(`(${numbers})() !== ${JSON.stringify(first)}`);
+  /** What the cards say now, or false if that is what they said before. */
+  const numbers = (before) => {
+    const now = [...document.querySelectorAll('[data-worker] :is(.meter, .numbers)')].map((e) => e.textContent).join();
+    return now !== before && now;
+  };
+  await page.waitForFunction(numbers, await page.evaluate(numbers));
   assert.match(await page.locator('[data-worker]').first().innerText(), /polly, parley, version \S+/);
   await wantAccessible(page, 'Fleet');
   await shot(page, 'admin-fleet');
