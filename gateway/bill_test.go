@@ -381,6 +381,41 @@ func TestUsageInThePublishedShape(t *testing.T) {
 	})
 }
 
+// TestUsageByTag tells apart by the metadata of requests, in each interface that has one.
+func TestUsageByTag(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := start(t, &worker{script: speak(t, "Hello", 0)}, metered(t))
+		closing(t, s)
+		s.limited(limit.Limits{ConcurrentRequests: 9})
+		s.chat("")
+		s.chat(`,"metadata":{"project":"search","other":"x"}`)
+		s.chat(`,"metadata":{"project":"search"},"stream":true`)
+		s.do("POST", "/v1/responses", responseBody(`"Hi"`, `,"metadata":{"project":"answers"}`))
+		s.message(`,"metadata":{"user_id":"ann"}`)
+		path := fmt.Sprintf("/v1/organization/usage/completions?start_time=%d&group_by=", time.Now().Unix()-3600)
+		for query, want := range map[string][]string{
+			"tag:project&format=csv": {"start_time,tag:project,", "Z,,2,", "Z,answers,1,", "Z,search,2,"},
+			"tag:user_id&format=csv": {"Z,,4,", "Z,ann,1,"},
+			"model,tag:project":      {`"tag":"search"`, `"tag":"answers"`, `"tag":""`},
+		} {
+			r, body := s.do("GET", path+query, "")
+			for _, part := range want {
+				if r.StatusCode != 200 || !strings.Contains(body, part) {
+					t.Errorf("%s: %d, %s without %s", query, r.StatusCode, body, part)
+				}
+			}
+		}
+		for _, query := range []string{"tag:", "tag:a,tag:b"} {
+			if r, body := s.do("GET", path+query, ""); r.StatusCode != 400 {
+				t.Errorf("%s: %d, %s", query, r.StatusCode, body)
+			}
+		}
+		if status, body := s.chat(`,"metadata":{"a":1}`); status != 400 {
+			t.Errorf("metadata that is not text: %d, %s", status, body)
+		}
+	})
+}
+
 // showUsage asks for all that is published of usage.
 func (s *server) showUsage() {
 	metering := start(s.t, &worker{script: speak(s.t, "Hello", 0)}, metered(s.t))

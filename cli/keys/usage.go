@@ -40,6 +40,18 @@ type usageRow struct {
 // usageBy says how the server names what rows are told apart by.
 var usageBy = map[string]string{"org": "project_id", "key": "api_key_id", "model": "model", "day": ""}
 
+// tagPrefix precedes the key of a tag; the server names it as the command does.
+const tagPrefix = "tag:"
+
+// group returns what the server calls what rows are told apart by.
+func (f *usageFlags) group() (name string, known bool) {
+	if strings.HasPrefix(f.by, tagPrefix) {
+		return f.by, f.by != tagPrefix && !strings.Contains(f.by, ",")
+	}
+	name, known = usageBy[f.by]
+	return name, known
+}
+
 type usageFlags struct {
 	remote.Command
 	by    string
@@ -52,19 +64,22 @@ func NewUsage() *cobra.Command {
 	f := &usageFlags{}
 	cmd := &cobra.Command{
 		Use:   "usage",
-		Short: "Show usage and cost by tenant, key, model or day",
-		Long: `Show usage and cost by model, tenant, key or day (in UTC).
+		Short: "Show usage and cost by tenant, key, model, day or tag",
+		Long: `Show usage and cost by model, tenant, key, day (in UTC) or tag, which is what requests have
+in their metadata.
 
 The numbers are sums over the server's ledger of all answered requests. Prices are set
 with parley serve --prices. With an ordinary key in PARLEY_API_KEY you see its own usage,
 with an admin key all usage.`,
-		Example: "  parley usage\n  parley usage --by key --days 30\n  parley usage --by day --csv > usage.csv\n  " +
+		Example: "  parley usage\n  parley usage --by key --days 30\n  parley usage --by tag:project\n  " +
+			"parley usage --by day --csv > usage.csv\n  " +
 			"parley usage --json | jq '.data[].cost'",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if _, known := usageBy[f.by]; !known || f.days < 1 || f.days > 180 {
-				return fmt.Errorf("--by is %q and --days %d: use org, key, model or day, and 1 to 180 days: %w", f.by,
-					f.days, cli.ErrUsage)
+			group, known := f.group()
+			if !known || f.days < 1 || f.days > 180 {
+				return fmt.Errorf("--by is %q and --days %d: use org, key, model, day or tag:KEY, and 1 to 180 days: "+
+					"%w", f.by, f.days, cli.ErrUsage)
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), remote.AskWait)
 			defer cancel()
@@ -72,7 +87,7 @@ with an admin key all usage.`,
 			if err != nil {
 				return err
 			}
-			rows, err := fetchUsage(ctx, c, usageBy[f.by], f.days, time.Now())
+			rows, err := fetchUsage(ctx, c, group, f.days, time.Now())
 			if err == nil && f.by == "key" {
 				err = nameKeys(ctx, c, rows)
 			}
@@ -85,7 +100,7 @@ with an admin key all usage.`,
 			return f.print(cmd.OutOrStdout(), rows)
 		},
 	}
-	cmd.Flags().StringVar(&f.by, "by", "model", "group by `org|key|model|day`")
+	cmd.Flags().StringVar(&f.by, "by", "model", "group by `org|key|model|day|tag:KEY`")
 	cmd.Flags().IntVar(&f.days, "days", 30, "cover the last `DAYS` days, today included")
 	cmd.Flags().BoolVar(&f.asCSV, "csv", false, "print as CSV")
 	f.Add(cmd)
@@ -232,6 +247,9 @@ func (f *usageFlags) cells(r *usageRow) []string {
 	cells := []string{r.Name}
 	if r.Name == "" {
 		cells[0] = "(no key)"
+		if strings.HasPrefix(f.by, tagPrefix) {
+			cells[0] = "(no tag)"
+		}
 	}
 	if f.by == "key" {
 		cells = append(cells, r.KeyName, r.Organization)

@@ -49,7 +49,8 @@ func (h *hook) heard() []map[string]any {
 func (s *server) spendOne(t *testing.T, key string) (status int, used string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/v1/chat/completions", strings.NewReader(
-		`{"model":"polly-mini","max_tokens":4,"ignore_eos":true,"messages":[{"role":"user","content":"Hello!"}]}`))
+		`{"model":"polly-mini","max_tokens":4,"ignore_eos":true,"metadata":{"project":"search"},`+
+			`"messages":[{"role":"user","content":"Hello!"}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,12 +2,15 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"net/http"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"parley/cli"
 )
 
 // invoke runs a command line of parley and returns what it printed.
@@ -82,6 +85,13 @@ func TestKeysOfARunningServer(t *testing.T) {
 		if used, err := invoke(t, "usage", "--by", "key", "--url", s.url); err != nil || !whose.MatchString(used) {
 			t.Errorf("%s is told, %v: %s", who, err, used)
 		}
+	}
+	tagged := regexp.MustCompile(`(?m)^ *tag:project .*\n *search +1 `)
+	if used, err := invoke(t, "usage", "--by", "tag:project", "--url", s.url); err != nil || !tagged.MatchString(used) {
+		t.Errorf("by tag, %v: %s", err, used)
+	}
+	if _, err := invoke(t, "usage", "--by", "tag:", "--url", s.url); !errors.Is(err, cli.ErrUsage) {
+		t.Errorf("by a tag without a key: %v", err)
 	}
 	os.Setenv("PARLEY_API_KEY", admin)
 	if _, err := invoke(t, "keys", "block", "site", "--data", data); err != nil {

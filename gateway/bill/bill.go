@@ -237,6 +237,7 @@ func (b *Bill) entry(u *parley.Usage, outcome string) *ledger.Entry {
 		Reason:       route.Reason,
 		Outcome:      outcome,
 		Estimated:    u.Estimated,
+		Tags:         r.Tags,
 		Shared:       r.Shared(),
 		Batch:        r.Background,
 		Stages:       r.Stages(time.Duration(b.Routed.Load()), u),

@@ -130,8 +130,11 @@ func (p *Payer) Release() { p.slot.Load().release() }
 
 // CountEndUser counts a request for the user whom the caller names as its own in the
 // body, where the operator limits those. Nothing is known of such a user but a name,
-// of which a digest is kept.
+// of which a digest is kept. What the body says that the request is for, the ledger will tell.
 func (p *Payer) CountEndUser(ctx context.Context, body []byte) error {
+	if !p.light && p.office.Ledger != nil {
+		p.record.Tags = ledger.TagsOf(body)
+	}
 	limits := p.record.Who.EndUserLimits
 	if limits == (limit.Limits{}) || p.light || p.record.Background {
 		return nil

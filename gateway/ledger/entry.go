@@ -29,8 +29,7 @@ type Entry struct {
 	Outcome string
 	// Estimated: the tokens are estimates, as the upstream that answered reported none.
 	Estimated bool
-	// Tags are what the client says the request was for.
-	Tags map[string]string
+	Tags      Tags
 	// Shared answers were computed for another request; Batch ones without a client.
 	Shared, Batch bool
 	Stages        Stages

@@ -102,6 +102,8 @@ func TestSumsAreExact(t *testing.T) {
 			{From: begin, To: begin.AddDate(0, 0, 3), By: []By{ByUser, ByOrganization},
 				Only: map[By][]string{ByModel: {"a", "b"}, ByBatch: {"0"}}},
 			{From: begin, To: begin.AddDate(0, 0, 3), Only: map[By][]string{ByKey: {}}},
+			{From: begin, To: begin.AddDate(0, 0, 3), Width: 24 * time.Hour, By: []By{ByTag("team"), ByModel}},
+			{From: begin, To: begin.AddDate(0, 0, 3), By: []By{ByTag(oddKey)}, Only: map[By][]string{ByModel: {"a"}}},
 		} {
 			got, err := l.Sums(t.Context(), q)
 			check(t, err)
@@ -123,11 +125,18 @@ func randomEntry(r *rand.Rand, i int) Entry {
 		Route: "/v1/chat/completions",
 		Input: input, Cached: r.Int64N(input + 1), Output: r.Int64N(500), Cost: limit.Micros(r.Int64N(1_000_000)),
 		Batch:  r.IntN(2) == 1,
+		Tags:   []Tags{nil, {"team": "red"}, {"team": `b"l'ue`, oddKey: "x"}, {oddKey: "ü"}}[r.IntN(4)],
 		Stages: Stages{Auth: 3 * time.Microsecond},
 	}
 }
 
+// oddKey is the key of a tag that would be wrong as a part of a query.
+const oddKey = `$."a'b`
+
 func (e *Entry) value(by By) string {
+	if key, isTag := strings.CutPrefix(string(by), "tag:"); isTag {
+		return e.Tags[key]
+	}
 	return map[By]string{ByOrganization: e.Organization, ByUser: e.User, ByKey: e.Key, ByModel: e.Model,
 		ByTier: e.Tier.String(), ByBatch: fmt.Sprint(db.Flag(e.Batch))}[by]
 }

@@ -15,7 +15,7 @@ import (
 // A By is what sums are told apart by.
 type By string
 
-// What sums can be told apart by.
+// What sums can be told apart by, beside [ByTag].
 const (
 	ByOrganization By = "organization"
 	ByUser         By = "user"
@@ -58,7 +58,7 @@ type Sum struct {
 
 // Sums adds entries up. Buckets without any are left out.
 func (l *Ledger) Sums(ctx context.Context, q Query) (sums []Sum, err error) {
-	query, args := q.sql()
+	query, args := q.sql(l.db.Kind())
 	err = l.db.Read(ctx, func(t *db.Tx) error {
 		sums, err = db.All(t, q.scan, query, args...)
 		return err
@@ -67,28 +67,31 @@ func (l *Ledger) Sums(ctx context.Context, q Query) (sums []Sum, err error) {
 }
 
 // sql writes the query. Only names of ours become part of it.
-func (q *Query) sql() (string, []any) {
+func (q *Query) sql(kind db.Kind) (string, []any) {
 	width := max(q.Width.Microseconds(), 1)
 	if q.Width == 0 {
 		width = max(q.To.Sub(q.From).Microseconds(), 1)
 	}
 	args := []any{db.Stamp(q.From), db.Stamp(q.To), width}
+	place := func(value any) string {
+		args = append(args, value)
+		return fmt.Sprintf("$%d", len(args))
+	}
 	groups := []string{"(at - $1) / $3"}
 	for _, by := range q.By {
-		groups = append(groups, byColumns[by])
+		groups = append(groups, by.column(kind, place))
 	}
 	var where strings.Builder
 	where.WriteString("at >= $1 AND at < $2")
 	for _, by := range slices.Sorted(maps.Keys(q.Only)) {
 		var places []string
 		for _, value := range q.Only[by] {
-			args = append(args, value)
-			places = append(places, fmt.Sprintf("$%d", len(args)))
+			places = append(places, place(value))
 		}
 		if len(places) == 0 {
 			places = []string{"NULL"}
 		}
-		column := byColumns[by]
+		column := by.column(kind, place)
 		if by == ByBatch {
 			column = "CAST(batch AS TEXT)" // the only number
 		}

@@ -21,7 +21,7 @@ type UsageQuery struct {
 	// Limit is how many buckets there are on a page.
 	Limit int
 	// GroupBy and Only are named as the interface names them: project_id,
-	// user_id, api_key_id, model, batch, service_tier, line_item.
+	// user_id, api_key_id, model, batch, service_tier, line_item; GroupBy may have one tag:KEY.
 	GroupBy []string
 	Only    map[string][]string
 }
@@ -92,12 +92,16 @@ func (q *UsageQuery) readPage(text string) error {
 // readNames reads the lists: repeated, with or without brackets, or with commas.
 func (q *UsageQuery) readNames(query url.Values, groups []string) error {
 	for _, name := range listed(query, "group_by") {
-		if !slices.Contains(groups, name) {
-			return invalidValue("group_by", name, "'"+strings.Join(groups, "', '")+"'")
+		tag := strings.HasPrefix(name, TagPrefix)
+		switch {
+		case slices.Contains(q.GroupBy, name):
+			continue
+		case tag && (name == TagPrefix || q.Tag() != ""):
+			return invalidValue("group_by", name, "'tag:KEY' with the key of one tag")
+		case !tag && !slices.Contains(groups, name):
+			return invalidValue("group_by", name, "'"+strings.Join(groups, "', '")+"' and 'tag:KEY'")
 		}
-		if !slices.Contains(q.GroupBy, name) {
-			q.GroupBy = append(q.GroupBy, name)
-		}
+		q.GroupBy = append(q.GroupBy, name)
 	}
 	for parameter, of := range usageFilters {
 		if values := listed(query, parameter); len(values) > 0 {
@@ -105,6 +109,17 @@ func (q *UsageQuery) readNames(query url.Values, groups []string) error {
 		}
 	}
 	return nil
+}
+
+// TagPrefix precedes the key of a tag to group by.
+const TagPrefix = "tag:"
+
+// Tag returns the one of GroupBy that names a tag; empty if none does.
+func (q *UsageQuery) Tag() string {
+	if i := slices.IndexFunc(q.GroupBy, func(name string) bool { return strings.HasPrefix(name, TagPrefix) }); i >= 0 {
+		return q.GroupBy[i]
+	}
+	return ""
 }
 
 func listed(query url.Values, name string) (values []string) {
@@ -154,6 +169,8 @@ type UsageResult struct {
 	Model               *string `json:"model"`
 	Batch               *bool   `json:"batch"`
 	ServiceTier         *string `json:"service_tier"`
+	// Tag is of this server alone.
+	Tag *string `json:"tag,omitempty"`
 }
 
 // A CostsResult is an amount of money.
@@ -162,8 +179,9 @@ type CostsResult struct {
 	Amount    CostAmount `json:"amount"`
 	LineItem  *string    `json:"line_item"`
 	ProjectID *string    `json:"project_id"`
-	// UserID is of this server alone: elsewhere costs are not told by user.
+	// UserID and Tag are of this server alone: elsewhere costs are not told by them.
 	UserID   *string `json:"user_id,omitempty"`
+	Tag      *string `json:"tag,omitempty"`
 	APIKeyID *string `json:"api_key_id"`
 }
 

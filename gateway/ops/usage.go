@@ -22,6 +22,14 @@ var usageGroups = map[string]ledger.By{
 	"batch": ledger.ByBatch, "service_tier": ledger.ByTier, "line_item": ledger.ByModel,
 }
 
+// byOf returns what sums are told apart by, from its name in the interface.
+func byOf(name string) ledger.By {
+	if key, isTag := strings.CutPrefix(name, openai.TagPrefix); isTag {
+		return ledger.ByTag(key)
+	}
+	return usageGroups[name]
+}
+
 // ShowUsage answers GET /v1/organization/usage/completions.
 func (a *API) ShowUsage(x *exchange.Exchange) error {
 	q, sums, err := a.sums(x, "project_id", "user_id", "api_key_id", "model", "batch", "service_tier")
@@ -46,6 +54,7 @@ func (a *API) ShowUsage(x *exchange.Exchange) error {
 			APIKeyID:            group(q, s, "api_key_id"),
 			Model:               group(q, s, "model"),
 			ServiceTier:         group(q, s, "service_tier"),
+			Tag:                 group(q, s, q.Tag()),
 		}
 		if text := group(q, s, "batch"); text != nil {
 			batch := *text == "1"
@@ -75,6 +84,7 @@ func (a *API) ShowCosts(x *exchange.Exchange) error {
 			ProjectID: group(q, s, "project_id"),
 			UserID:    group(q, s, "user_id"),
 			APIKeyID:  group(q, s, "api_key_id"),
+			Tag:       group(q, s, q.Tag()),
 		})
 	}
 	return x.Reply(http.StatusOK, q.Page(results))
@@ -83,7 +93,7 @@ func (a *API) ShowCosts(x *exchange.Exchange) error {
 // group returns the value that a sum is of, nil if sums are not told apart by it.
 func group(q *openai.UsageQuery, s *ledger.Sum, name string) *string {
 	if slices.Contains(q.GroupBy, name) {
-		value := s.Group[usageGroups[name]]
+		value := s.Group[byOf(name)]
 		return &value
 	}
 	return nil
@@ -107,7 +117,7 @@ func (a *API) sums(x *exchange.Exchange, groups ...string) (*openai.UsageQuery, 
 		asked.To = q.End
 	}
 	for _, name := range q.GroupBy {
-		asked.By = append(asked.By, usageGroups[name])
+		asked.By = append(asked.By, byOf(name))
 	}
 	for name, values := range q.Only {
 		asked.Only[usageGroups[name]] = databaseValues(name, values)
@@ -173,7 +183,7 @@ func replyCSV(x *exchange.Exchange, q *openai.UsageQuery, sums []ledger.Sum) err
 		s := &sums[i]
 		row := []string{q.Start.Add(time.Duration(s.Bucket) * q.Width).Format(time.RFC3339)}
 		for _, name := range q.GroupBy {
-			row = append(row, plainCell(s.Group[usageGroups[name]]))
+			row = append(row, plainCell(s.Group[byOf(name)]))
 		}
 		for _, n := range []int64{s.Requests, s.Input, s.Cached, s.Output} {
 			row = append(row, strconv.FormatInt(n, 10))

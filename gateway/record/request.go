@@ -26,6 +26,8 @@ type About struct {
 	// Background requests have no client that waits: their times are not counted
 	// against objectives.
 	Background bool
+	// Tags are what the client says that the request is for.
+	Tags ledger.Tags
 }
 
 // A Request is the record of one request. What is written to it while an answer is

@@ -1,0 +1,80 @@
+package ledger
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"parley/gateway/db"
+)
+
+// Bounds of tags, which are those of a request's metadata. Pairs beyond them are left out.
+const (
+	tagsMax     = 16
+	tagKeyMax   = 64
+	tagValueMax = 512
+)
+
+// Tags are what the client says that a request was for, such as a project or a feature.
+type Tags map[string]string
+
+// TagsOf returns the metadata of a request's body as far as it can be tags: pairs of texts. It is nil if there
+// are none.
+func TagsOf(body []byte) Tags {
+	if !bytes.Contains(body, []byte(`"metadata"`)) {
+		return nil // most have none, and need not be read twice
+	}
+	var request struct {
+		Metadata map[string]any `json:"metadata"`
+	}
+	if json.Unmarshal(body, &request) != nil {
+		return nil // the endpoint says what is wrong with it
+	}
+	var tags Tags
+	for _, key := range slices.Sorted(maps.Keys(request.Metadata)) {
+		value, isText := request.Metadata[key].(string)
+		if !isText || len(tags) == tagsMax || !mayBeTag(key, tagKeyMax) || !mayBeTag(value, tagValueMax) {
+			continue
+		}
+		if tags == nil {
+			tags = Tags{}
+		}
+		tags[key] = value
+	}
+	return tags
+}
+
+// mayBeTag reports whether a text is short enough, and one that PostgreSQL can look for.
+func mayBeTag(text string, most int) bool {
+	return utf8.RuneCountInString(text) <= most && !strings.Contains(text, "\x00")
+}
+
+// text returns the tags as the table has them.
+func (t Tags) text() string {
+	if len(t) == 0 {
+		return "{}"
+	}
+	text, _ := json.Marshal(t) // texts do not fail
+	return string(text)
+}
+
+const tagPrefix = "tag:"
+
+// ByTag is the tag of a key. Entries without it count as if it were empty.
+func ByTag(key string) By { return By(tagPrefix + key) }
+
+// column returns the expression of what sums are told apart by. The key of a tag is an
+// argument, whose place is returned by place.
+func (b By) column(kind db.Kind, place func(any) string) string {
+	key, isTag := strings.CutPrefix(string(b), tagPrefix)
+	if !isTag {
+		return byColumns[b]
+	}
+	if kind == db.SQLite {
+		return "coalesce((SELECT value FROM json_each(ledger.tags) WHERE key = " + place(key) + "), '')"
+	}
+	return "coalesce(CAST(tags AS jsonb) ->> CAST(" + place(key) + " AS TEXT), '')"
+}
