@@ -66,6 +66,9 @@ type Request struct {
 	// conversation. A router prefers the worker that had the last one where it cannot
 	// see which tokens a worker has cached. Workers do not see it.
 	Session string `json:"-"`
+	// Elsewhere are the codes of errors after which another model is asked, if no token has come: each worker is
+	// tried once then, and none that is down is waited for. Workers do not see it.
+	Elsewhere []Code `json:"-"`
 	// Background work is computed only in passes without other work: it
 	// gives way within one pass, and makes room first. While others always have
 	// work, one such request is let in at a time, after a wait that the engine is

@@ -221,6 +221,49 @@ func TestRefusalsOfBusyWorkersPassOn(t *testing.T) {
 	}
 }
 
+// TestWhereAnotherModelIsAsked tries each worker once, where another model is asked after the error that they give, and
+// passes that error on. It waits for none that is down.
+func TestWhereAnotherModelIsAsked(t *testing.T) {
+	for _, row := range []struct {
+		fails     error
+		code      parley.Code
+		elsewhere []parley.Code
+		once      bool
+	}{
+		{parley.Errorf(parley.RateLimited, "Not now."), parley.RateLimited, []parley.Code{parley.RateLimited}, true},
+		{parley.Errorf(parley.Internal, "Broken."), parley.Internal, []parley.Code{parley.Internal}, true},
+		{errReset, parley.Unavailable, []parley.Code{parley.Unavailable}, true},
+		{parley.Errorf(parley.RateLimited, "Not now."), parley.RateLimited, []parley.Code{parley.Unavailable}, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f, w := two(t, Config{})
+			for _, x := range w {
+				x.set(row.fails, 0)
+			}
+			r := ask(5)
+			r.Elsewhere = row.elsewhere
+			_, err := hear(t.Context(), f, r)
+			if _, known := errors.AsType[*parley.Error](err); !known || parley.CodeOf(err) != row.code {
+				t.Errorf("%v became %v", row.fails, err)
+			}
+			if a, b := w[0].asked.Load(), w[1].asked.Load(); a < 1 || b < 1 || (a+b == 2) != row.once {
+				t.Errorf("after %v the workers were asked %d and %d times", row.fails, a, b)
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		f, w := two(t, Config{})
+		w[0].kill()
+		w[1].kill()
+		time.Sleep(5 * time.Second)
+		began, r := time.Now(), ask(5)
+		r.Elsewhere = []parley.Code{parley.Unavailable}
+		if _, err := hear(t.Context(), f, r); parley.CodeOf(err) != parley.Unavailable || time.Since(began) != 0 {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
+}
+
 // TestARequestThatKillsIsGivenUp sends one that no worker survives.
 func TestARequestThatKillsIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -189,6 +189,7 @@ func (t *trip) again(ctx context.Context, l *leg, v judgement, err error) error 
 	if id, ok := l.member.seat(t.r.Model); ok {
 		t.avoid = append(t.avoid, id)
 	}
+	t.instead = t.elsewhere(v, err)
 	f.metrics.moved(v)
 	f.cfg.Log.Info("failover", "request", t.r.ID, "worker", l.member.Name, "error", err, "tokens", t.said.pieces(),
 		"moves", t.moves)
@@ -216,6 +217,19 @@ const (
 	backoffMax   = 2 * time.Second
 )
 
+// elsewhere returns the error after which another model is asked, instead of the same workers again; nil if none is.
+func (t *trip) elsewhere(v judgement, err error) error {
+	if v == lost {
+		if _, known := errors.AsType[*parley.Error](err); !known {
+			err = parley.Errorf(parley.Unavailable, "The worker was lost: %v.", err)
+		}
+	}
+	if t.said.begun() || v == moved || v == withdrawn || !slices.Contains(t.r.Elsewhere, parley.CodeOf(err)) {
+		return nil
+	}
+	return err
+}
+
 // board picks a worker, and waits for one if need be.
 func (t *trip) board(ctx context.Context) (*leg, error) {
 	f := t.fleet
@@ -231,6 +245,9 @@ func (t *trip) board(ctx context.Context) (*leg, error) {
 		}
 		none, waits := errors.AsType[*route.NoWorker](err)
 		waited := f.cfg.Now().Sub(asked)
+		if t.instead != nil && (!waits || none.Refused[route.NoRoom] == 0) {
+			return nil, t.instead
+		}
 		if !waits || !none.Waits() || waited >= t.patience(none) && !f.rousing(t.r) {
 			return nil, f.refusal(t.r, err)
 		}
@@ -246,6 +263,9 @@ func (t *trip) board(ctx context.Context) (*leg, error) {
 func (t *trip) patience(none *route.NoWorker) time.Duration {
 	if t.said.begun() || none.Refused[route.NoRoom] > 0 || t.fleet.sleeps(t.r) {
 		return t.fleet.cfg.WaitMax
+	}
+	if slices.Contains(t.r.Elsewhere, parley.Unavailable) {
+		return 0
 	}
 	return min(t.fleet.cfg.EmptyWait, t.fleet.cfg.WaitMax)
 }
@@ -332,12 +352,13 @@ func (f *Fleet) pick(t *trip, q *route.Request) (l *leg, changed <-chan struct{}
 }
 
 // choose asks the router for a worker that has not failed the trip, or failing
-// that for any.
+// that for any, unless another model is asked then.
 func (f *Fleet) choose(t *trip, q *route.Request, now time.Time) (route.Decision, error) {
 	unable := f.unable(t)
 	q.Avoid = append(unable, t.avoid...)
 	d, err := f.router.Pick(q, now)
-	if none, ok := errors.AsType[*route.NoWorker](err); ok && none.Refused[route.Avoided] > 0 && len(t.avoid) > 0 {
+	if none, ok := errors.AsType[*route.NoWorker](err); ok && none.Refused[route.Avoided] > 0 && len(t.avoid) > 0 &&
+		t.instead == nil {
 		t.avoid = nil
 		q.Avoid = unable
 		d, err = f.router.Pick(q, now)

@@ -100,6 +100,8 @@ type trip struct {
 	said  partialAnswer
 	// avoid are seats of workers that have failed it.
 	avoid []route.ID
+	// instead is why the last of them did, if another model is asked after that; nil if not.
+	instead error
 	// beside is the worker that answers already, while a second one is looked for.
 	beside *member
 	// tries were answered with errors; moves counts them, workers that were lost,

@@ -93,6 +93,9 @@ func (j *Job) chatFor(m *models.Model, c *chatQuery) (*Query, error) {
 		j.share.public = j.server.Pipeline.IsPublicPrompt(request.Messages[0].Content)
 	}
 	r.Progress = request.Progress
+	if !request.Logprobs {
+		r.Elsewhere = j.server.Models.Elsewhere(j.Record.Who, m.ID, c.tried, c.left)
+	}
 	constraint, err := m.Tools.Constrain(request, thinking)
 	if err != nil {
 		return nil, err

@@ -33,15 +33,33 @@ func CauseOf(err error) Cause {
 	if _, known := errors.AsType[*parley.Error](err); !known {
 		return ""
 	}
-	switch parley.CodeOf(err) {
-	case parley.Unavailable, parley.NotFound, parley.Internal:
-		return OnError
-	case parley.Overloaded, parley.RateLimited:
-		return OnOverload
-	case parley.ContextTooLong:
-		return OnContext
+	for cause, codes := range causeCodes {
+		if slices.Contains(codes, parley.CodeOf(err)) {
+			return cause
+		}
 	}
 	return ""
+}
+
+// causeCodes are the codes of errors of each cause.
+var causeCodes = map[Cause][]parley.Code{
+	OnError:    {parley.Unavailable, parley.NotFound, parley.Internal},
+	OnOverload: {parley.Overloaded, parley.RateLimited},
+	OnContext:  {parley.ContextTooLong},
+}
+
+// Elsewhere returns the codes of errors for which Next has another model to ask.
+func (s *Set) Elsewhere(who *tenant.Identity, model string, tried, left []string) (codes []parley.Code) {
+	if len(s.fallbacks) == 0 {
+		return nil
+	}
+	for _, cause := range Causes() {
+		tried, left := slices.Clone(tried), slices.Clone(left)
+		if s.Next(who, model, cause, &tried, &left) != nil {
+			codes = append(codes, causeCodes[cause]...)
+		}
+	}
+	return codes
 }
 
 // A Fallback says for each cause which models are asked instead, in order.

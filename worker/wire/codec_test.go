@@ -89,7 +89,7 @@ func TestNothingOfARequestIsLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The prompt and the grammar say the same; the session is the router's alone.
-	q.Turns, q.Terms, q.Session = nil, nil, ""
+	q.Turns, q.Terms, q.Session, q.Elsewhere = nil, nil, "", nil
 	if diff := cmp.Diff(&q, c.request(now)); diff != "" {
 		t.Errorf("the request changed (-sent +received):\n%s", diff)
 	}
