@@ -159,11 +159,11 @@ const (
 )
 
 // An attendTile is how attention over heads of a width is cut: warps of the kernel
-// for many query rows, and stages of the kernels for few, for many, and for many
-// with warpgroups (0: there is none), as in kernels/attend_128.cu.
-type attendTile struct{ warps, few, many, groups int }
+// for many query rows, and stages of the kernels for few, for many, for many
+// with warpgroups, and for few with bulk copies (0: there is none), as in kernels/attend_128.cu.
+type attendTile struct{ warps, few, many, groups, bulk int }
 
-var attendTiles = map[int]attendTile{64: {8, 6, 6, 8}, 128: {8, 4, 3, 4}, 256: {4, 2, 2, 0}}
+var attendTiles = map[int]attendTile{64: {8, 6, 6, 8, 12}, 128: {8, 4, 3, 4, 6}, 256: {4, 2, 2, 0, 0}}
 
 // manyRows is how many query rows a block of threads of the kernel for many has.
 func manyRows(dim int) int { return attendTiles[headWidth(dim)].warps * queryRows }
@@ -178,8 +178,9 @@ func headWidth(dim int) int {
 	return headWidths[len(headWidths)-1]
 }
 
-// attendShapes are the kernels for few and for many query rows of a sequence.
-func attendShapes(width int, hopper bool) []libcuda.Kernel {
+// attendShapes are the kernels for few and for many query rows of a sequence, with
+// bulk copies if the pool lies as they need it.
+func attendShapes(width int, hopper, bulk bool) []libcuda.Kernel {
 	s, row, scales := attendTiles[width], width*2, 2*partition*2
 	few := queryRows*(row+partition*2) + s.few*keysOfTile*row + scales
 	many := s.warps*queryRows*row + s.many*keysOfTile*row + scales
@@ -188,8 +189,16 @@ func attendShapes(width int, hopper bool) []libcuda.Kernel {
 		threads += 128 // that copy
 		many = s.warps*queryRows*(row+partition*2+2*row) + s.groups*keysOfTile*row + scales
 	}
+	first := libcuda.Kernel{Name: fmt.Sprintf("attend_few_%d", width), Threads: 256, Shared: few}
+	if hopper && bulk && s.bulk > 0 {
+		first = libcuda.Kernel{
+			Name:    fmt.Sprintf("attend_bulk_%d", width),
+			Threads: 288,
+			Shared:  queryRows*(row+partition*2) + s.bulk*keysOfTile*row,
+		}
+	}
 	return []libcuda.Kernel{
-		{Name: fmt.Sprintf("attend_few_%d", width), Threads: 256, Shared: few},
+		first,
 		{Name: fmt.Sprintf("attend_many_%d", width), Threads: threads, Shared: many},
 	}
 }

@@ -417,6 +417,25 @@ template <int D, int WARPS, int STAGES> FORCE void attend_many(const AttendArgs 
 	copy_wait<0>();
 }
 
+// put_few writes the results of 16 query rows, of which each warp has some columns, and
+// of a part of a context its state.
+template <int COLUMNS> FORCE void put_few(const AttendArgs &a, const Item &it, int group, int head, const Row *row,
+	const float (*all)[4], const float *top, const float *sum) {
+	int lane = threadx % 32, warp = threadx / 32, g = lane / 4, t = lane % 4, partial = it.fields[ITEM_PARTIAL];
+	UNROLL for (int i = 0; i < 2; i++) {
+		int qr = g + 8 * i;
+		if (qr >= it.rows) continue;
+		if (partial >= 0 && warp == 0 && t == 0) { // a window may have ended before the partition
+			u64 at = (u64)(partial + qr / group) * a.queries + head * group + qr % group;
+			a.states[2 * at] = top[i], a.states[2 * at + 1] = sum[i];
+		}
+		if (!row[i].begun) continue;
+		float inverse = partial < 0 ? 1.0f / row[i].all.sum : 1.0f;
+		UNROLL for (int n = 0; n < COLUMNS; n++)
+			put(a, it, qr, group, head, (warp * COLUMNS + n) * 8 + 2 * t, all[n][2 * i] * inverse, all[n][2 * i + 1] * inverse);
+	}
+}
+
 // attend_few computes items of 16 query rows: eight warps share the keys of a tile,
 // and then the columns of the values. Of the first item, a partition that ends before
 // the step's tokens was written by steps before this one: it is loaded while the
@@ -533,19 +552,7 @@ template <int D, int STAGES> FORCE void attend_few(const AttendArgs &a) {
 					all[n][c] = again ? __builtin_fmaf(all[n][c], left, out[n][c] * right) : out[n][c];
 			}
 		}
-		int partial = it.fields[ITEM_PARTIAL];
-		UNROLL for (int i = 0; i < 2; i++) {
-			int qr = g + 8 * i;
-			if (qr >= it.rows) continue;
-			if (partial >= 0 && warp == 0 && t == 0) { // a window may have ended before the partition
-				u64 at = (u64)(partial + qr / group) * a.queries + head * group + qr % group;
-				a.states[2 * at] = partTop[i], a.states[2 * at + 1] = partSum[i];
-			}
-			if (!row[i].begun) continue;
-			float inverse = partial < 0 ? 1.0f / row[i].all.sum : 1.0f;
-			UNROLL for (int n = 0; n < columns; n++)
-				put(a, it, qr, group, head, (warp * columns + n) * 8 + 2 * t, all[n][2 * i] * inverse, all[n][2 * i + 1] * inverse);
-		}
+		put_few<columns>(a, it, group, head, row, all, partTop, partSum);
 		copy_wait<0>();
 		sync_block();
 	}

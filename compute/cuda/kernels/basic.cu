@@ -344,17 +344,15 @@ KERNEL(1024) void slots(SlotArgs a) {
 	sync_block();
 	for (int i = threadx; i < choices; i += 1024) __nvvm_atom_add_gen_i(&next[a.chosen[i]], 1);
 	sync_block();
-	if (threadx == 0) {
-		int sum = 0;
-		for (int e = 0; e < a.experts; e++) {
-			int n = next[e];
-			next[e] = sum;
-			for (int t = 0; t < n; t += a.tile) a.tiles[(sum + t) / a.tile] = e;
-			sum += ROUND_UP(n, a.tile);
-		}
-		next[a.experts] = sum;
-		a.count[0] = sum;
+	int first = 0, mine = 0; // of the thread's expert
+	if (threadx < a.experts) {
+		for (int e = 0; e < threadx; e++) first += ROUND_UP(next[e], a.tile);
+		mine = next[threadx];
+		for (int t = 0; t < mine; t += a.tile) a.tiles[(first + t) / a.tile] = threadx;
 	}
+	sync_block();
+	if (threadx < a.experts) next[threadx] = first;
+	if (threadx == a.experts - 1) next[a.experts] = a.count[0] = first + ROUND_UP(mine, a.tile);
 	sync_block();
 	int all = next[a.experts];
 	for (int i = threadx; i < all; i += 1024) a.sources[i] = -1;
