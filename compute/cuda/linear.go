@@ -171,7 +171,8 @@ func (c *CUDA) kernelFor(all []matrixKernel, rows, outputs, tile int) *matrixKer
 		best++
 	}
 	// Tiles that leave multiprocessors without work are too large.
-	for best > 0 && all[best].rows > 128 && all[best].blocks(rows, outputs) < c.device.Multiprocessor {
+	for best > 0 && tile == 0 && all[best].rows > 32 &&
+		all[best].blocks(rows, outputs) < c.device.Multiprocessor*3/4 {
 		best--
 	}
 	return &all[best]

@@ -132,7 +132,7 @@ func (c *CUDA) runMixture(q *command, rows int) {
 	c.gated(&in, t.gate, t.up, down, int32(t.act), room)
 	c.packed = packedRows{}
 	args := mixArgs{q.dst.at, out, m.slots.at, m.weights.at, c.step.device, int32(q.dst.cols), int32(t.topK)}
-	start(c, &c.mix, rows, 1, &args)
+	start(c, &c.mix, rows, (q.dst.cols+255)/256, &args)
 }
 
 // slots bounds how many slots the choices of the given rows take.

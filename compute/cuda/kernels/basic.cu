@@ -257,10 +257,18 @@ KERNEL(256) void linear_f32(FloatArgs a) {
 		int row = first + i < count ? (a.rows ? a.rows[first + i] : first + i) : 0;
 		x[i] = a.x + (u64)(row < 0 ? 0 : row) * a.cols;
 	}
+	enum { atOnce = 8 }; // columns of a lane that are loaded before they are multiplied
 	float sums[8] = {};
-	for (int c = lane; c < a.cols; c += 32) {
-		float v = w[c];
-		UNROLL for (int i = 0; i < 8; i++) sums[i] = __builtin_fmaf(v, x[i][c], sums[i]);
+	for (int c = lane; c < a.cols; c += 32 * atOnce) {
+		float v[atOnce];
+		UNROLL for (int j = 0; j < atOnce; j++) v[j] = c + 32 * j < a.cols ? w[c + 32 * j] : 0;
+		UNROLL for (int i = 0; i < 8; i++) {
+			if (first + i >= count) continue;
+			float u[atOnce];
+			UNROLL for (int j = 0; j < atOnce; j++) u[j] = c + 32 * j < a.cols ? x[i][c + 32 * j] : 0;
+			UNROLL for (int j = 0; j < atOnce; j++)
+				if (c + 32 * j < a.cols) sums[i] = __builtin_fmaf(v[j], u[j], sums[i]);
+		}
 	}
 	UNROLL for (int i = 0; i < 8; i++) {
 		float sum = warp_sum(sums[i]);
@@ -378,12 +386,17 @@ KERNEL(256) void mix(MixArgs a) {
 	begin();
 	int row = blockx;
 	if (row >= a.step[STEP_ROWS]) return;
-	for (int c = threadx; c < a.cols; c += 256) {
+	enum { atOnce = 4 };
+	for (int c = blocky * 256 + threadx; c < a.cols; c += gridy * 256) {
 		float sum = 0;
-		for (int k = 0; k < a.topk; k++) {
-			int i = row * a.topk + k;
-			float v = a.weights[i] * a.out[(u64)a.slots[i] * a.cols + c];
-			sum = sum + v;
+		for (int k = 0; k < a.topk; k += atOnce) {
+			float v[atOnce];
+			UNROLL for (int j = 0; j < atOnce; j++) {
+				int i = row * a.topk + least(k + j, a.topk - 1);
+				v[j] = a.weights[i] * a.out[(u64)a.slots[i] * a.cols + c];
+			}
+			UNROLL for (int j = 0; j < atOnce; j++)
+				if (k + j < a.topk) sum = sum + v[j];
 		}
 		a.dst[(u64)row * a.cols + c] = sum;
 	}

@@ -64,7 +64,6 @@ struct RopeArgs {
 	float eps, offset;
 };
 
-#define PAIRS 4 // a lane has, so heads are at most 256 wide
 
 // The scale of eight-bit codes, as it is kept, and what turns numbers into codes.
 FORCE u16 code_scale(int type, float top, float *inverse) {
@@ -90,7 +89,7 @@ FORCE u8 code_fp8(float v) {
 }
 
 // keep stores the numbers of one head and token, lane by lane; at[i] are their places.
-FORCE void keep(const Pool &p, u8 *part, int token, const float *v, const int *at, int lane) {
+template <int PAIRS> FORCE void keep(const Pool &p, u8 *part, int token, const float *v, const int *at, int lane) {
 	u32 top = 0;
 	UNROLL for (int i = 0; i < 2 * PAIRS; i++) {
 		u32 b = at[i] < 0 ? 0 : bits_of(v[i]) & 0x7fffffff;
@@ -115,7 +114,7 @@ FORCE void keep(const Pool &p, u8 *part, int token, const float *v, const int *a
 
 // turn loads a head of a row, normed and turned, lane by lane: queries come first, then
 // keys, then values. at are the columns of v, -1 for none. It returns where the head lies.
-FORCE float *turn(const RopeArgs &a, int row, int head, float *v, int *at) {
+template <int PAIRS> FORCE float *turn(const RopeArgs &a, int row, int head, float *v, int *at) {
 	int lane = threadx % 32, dim = a.pool.dim, kv = a.pool.heads;
 	int what = head < a.queries ? 0 : head < a.queries + kv ? 1 : 2;
 	int h = what == 0 ? head : what == 1 ? head - a.queries : head - a.queries - kv;
@@ -152,26 +151,32 @@ FORCE float *turn(const RopeArgs &a, int row, int head, float *v, int *at) {
 	return x;
 }
 
-// rope_store norms and turns queries and keys and keeps keys and values: one warp
-// for each head of a row.
-KERNEL(256) void rope_store(RopeArgs a) {
-	start_next();
-	int row = blockx, kv = a.pool.heads;
-	bool there = row < a.step[STEP_ROWS];
-	int slot = there ? a.step[a.step[AT_SLOTS] + row] : 0, block = slot / BLOCK_TOKENS, token = slot % BLOCK_TOKENS;
-	wait_before();
-	if (!there) return;
+// turn_heads norms and turns queries and keys of a row and keeps keys and values: one
+// warp for each head, of which each lane has PAIRS pairs of columns.
+template <int PAIRS> FORCE void turn_heads(const RopeArgs &a, int row, int block, int token) {
+	int kv = a.pool.heads;
 	for (int head = blocky * 8 + threadx / 32; head < a.queries + 2 * kv; head += gridy * 8) {
 		float v[2 * PAIRS];
 		int at[2 * PAIRS];
-		float *x = turn(a, row, head, v, at);
+		float *x = turn<PAIRS>(a, row, head, v, at);
 		if (head < a.queries + kv) {
 			UNROLL for (int i = 0; i < 2 * PAIRS; i++)
 				if (at[i] >= 0) x[at[i]] = v[i];
 		}
 		int part = head - a.queries; // keys, then values
-		if (part >= 0) keep(a.pool, pool_part(a.pool, block, a.layer, part / kv, part % kv), token, v, at, threadx % 32);
+		if (part >= 0) keep<PAIRS>(a.pool, pool_part(a.pool, block, a.layer, part / kv, part % kv), token, v, at, threadx % 32);
 	}
+}
+
+KERNEL(256) void rope_store(RopeArgs a) {
+	start_next();
+	int row = blockx;
+	bool there = row < a.step[STEP_ROWS];
+	int slot = there ? a.step[a.step[AT_SLOTS] + row] : 0, block = slot / BLOCK_TOKENS, token = slot % BLOCK_TOKENS;
+	wait_before();
+	if (!there) return;
+	if (a.pool.dim <= 128) turn_heads<2>(a, row, block, token);
+	else turn_heads<4>(a, row, block, token); // heads are at most 256 wide
 }
 
 struct CombineArgs {
