@@ -151,7 +151,8 @@ FORCE u64 shuffle_xor(u64 v, int lanes) {
 
 // divide sums the scores whose keys are at least from and at most bounds[0], those
 // after them up to bounds[1], and so on. Sums are kept in registers: many scores lie
-// close together, and would meet in a few places of shared memory.
+// close together, and would meet in a few places of shared memory. Each has all up to its
+// bound, so that a score takes one comparison a range.
 FORCE void divide(const row &r, u64 from, const u64 *bounds, division *sums) {
 	__shared__ division warps[THREADS / 32];
 	u64 mass[WAYS] = {};
@@ -161,12 +162,10 @@ FORCE void divide(const row &r, u64 from, const u64 *bounds, division *sums) {
 		u64 key = key_of(score, index);
 		if (!(steps <= r.limit) || key < from || key > bounds[WAYS - 1]) return;
 		u64 weight = weight_at(r.roots, steps);
-		UNROLL for (int i = 0; i < WAYS; i++) {
-			bool here = key <= bounds[i] && (i == 0 || key > bounds[i ? i - 1 : 0]);
-			mass[i] += here ? weight : 0;
-			count[i] += here;
-		}
+		UNROLL for (int i = 0; i < WAYS; i++)
+			if (key <= bounds[i]) mass[i] += weight, count[i]++;
 	});
+	UNROLL for (int i = WAYS - 1; i > 0; i--) mass[i] -= mass[i - 1], count[i] -= count[i - 1];
 	UNROLL for (int i = 0; i < WAYS; i++) {
 		for (int lanes = 16; lanes > 0; lanes >>= 1) {
 			mass[i] += shuffle_xor(mass[i], lanes);
