@@ -6,9 +6,12 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // A service is an upstream that answers in the recorded shape of a hosted one: OpenAI's on
@@ -23,6 +26,8 @@ type service struct {
 	// fail, if set, is the status and body of the answer.
 	status int
 	body   string
+	// cut has it break off the answer after the first word.
+	cut bool
 }
 
 const serviceKey = "sk-upstream-0123456789abcdef"
@@ -103,6 +108,9 @@ func (s *service) chat(w io.Writer, asked map[string]any) {
 	} else {
 		for _, word := range []string{"The", " sky", " is", " blue", "."} {
 			delta(fmt.Sprintf(`{"content":%q}`, word), "null")
+			if s.cut {
+				return
+			}
 		}
 		delta(`{}`, `"stop"`)
 	}
@@ -355,7 +363,7 @@ upstreams:
 func TestFallbacks(t *testing.T) {
 	s := newService(t)
 	c := frontOfService(t, s, `  - name: spare
-    url: `+newServiceOf(t).URL+`
+    url: `+newService(t).URL+`
     key_env: UPSTREAM_TEST_KEY
     models: {spare: spare-1}
 fallbacks:
@@ -414,9 +422,6 @@ fallbacks:
 	}
 }
 
-// newServiceOf is a second service, which always answers.
-func newServiceOf(t *testing.T) *service { return newService(t) }
-
 // lastRequest returns the record of the newest request.
 func (c *crew) lastRequest() string {
 	c.t.Helper()
@@ -430,4 +435,57 @@ func (c *crew) lastRequest() string {
 		c.t.Fatalf("%v: %s", err, text)
 	}
 	return string(list.Data[0])
+}
+
+// TestFallbacksBeforeTheFirstToken asks no other model once a token was sent, and charges the model that answered.
+func TestFallbacksBeforeTheFirstToken(t *testing.T) {
+	s, spare := newService(t), newService(t)
+	c := frontOfService(t, s, `  - name: spare
+    url: `+spare.URL+`
+    key_env: UPSTREAM_TEST_KEY
+    models: {spare: {name: spare-1, price: 2/1/20}}
+fallbacks:
+  gpt: [spare]
+`)
+	c.ready(3)
+	// The ledger may be behind the client where the database is slow.
+	wantUsed := func(rows ...string) {
+		t.Helper()
+		table := ""
+		for range 300 {
+			resp, err := http.Get(c.front.url + "/v1/organization/usage/completions?group_by=model&format=csv" +
+				"&start_time=" + strconv.FormatInt(time.Now().AddDate(0, 0, -1).Unix(), 10))
+			if err != nil {
+				t.Fatal(err)
+			}
+			table = string(bodyOf(t, resp))
+			if !slices.ContainsFunc(rows, func(row string) bool { return !strings.Contains(table, row) }) {
+				return
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		t.Errorf("used was %s", table)
+	}
+	s.set(http.StatusTooManyRequests, `{"error":{"message":"slow down"}}`)
+	if _, text := post(t, c.front.url+"/v1/chat/completions",
+		`{"model":"gpt","messages":[{"role":"user","content":"Hi"}]}`); !strings.Contains(text, `"model":"spare"`) {
+		t.Errorf("it did not fall back: %s", text)
+	}
+	// 800 tokens at 2, 200 at 1 and 50 at 20 for a million; nothing for the model that did not answer.
+	wantUsed(",gpt,1,0,0,0,0.00\n", ",spare,1,1000,200,50,0.0028\n")
+	s.set(0, "")
+	s.mu.Lock()
+	s.cut = true
+	s.mu.Unlock()
+	_, text := post(t, c.front.url+"/v1/chat/completions",
+		`{"model":"gpt","stream":true,"messages":[{"role":"user","content":"Hi"}]}`)
+	if !strings.Contains(text, `"content":"The"`) || !strings.Contains(text, `"error"`) || strings.Contains(text, "spare") {
+		t.Errorf("the stream that was broken off is %s", text)
+	}
+	wantUsed(",gpt,2,", ",spare,1,1000,200,50,0.0028\n")
+	spare.mu.Lock()
+	defer spare.mu.Unlock()
+	if len(spare.asked) != 1 {
+		t.Errorf("the other model was asked %d times", len(spare.asked))
+	}
 }
