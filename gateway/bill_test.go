@@ -395,7 +395,7 @@ func TestUsageByTag(t *testing.T) {
 		path := fmt.Sprintf("/v1/organization/usage/completions?start_time=%d&group_by=", time.Now().Unix()-3600)
 		for query, want := range map[string][]string{
 			"tag:project&format=csv": {"start_time,tag:project,", "Z,,2,", "Z,answers,1,", "Z,search,2,"},
-			"tag:user_id&format=csv": {"Z,,4,", "Z,ann,1,"},
+			"tag:user_id&format=csv": {"Z,,5,"}, // who it is stays out of the ledger
 			"model,tag:project":      {`"tag":"search"`, `"tag":"answers"`, `"tag":""`},
 		} {
 			r, body := s.do("GET", path+query, "")

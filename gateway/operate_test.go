@@ -52,7 +52,7 @@ func TestNowAndHistory(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		p := decodeAs[admin.Picture](t, s.atHome(t.Context(), "/admin/api/now").Body.String())
 		if p.Verdict.Bottleneck != admin.NoBottleneck || p.Verdict.Happy ||
-			!strings.Contains(p.Verdict.Sentence, "tokens come every 100 ms") || p.Rates.Requests < 0.3 ||
+			!strings.Contains(p.Verdict.Sentence, "tokens came every 100 ms") || p.Rates.Requests < 0.3 ||
 			p.Rates.Decode < 1 || p.TTFT.Count == 0 || p.TTFT.P95 < 0.05 || p.TTFT.P95 > 0.2 {
 			t.Errorf("picture %+v", p)
 		}

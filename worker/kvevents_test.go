@@ -168,9 +168,13 @@ func TestReconnectionKeepsWhatIsKnown(t *testing.T) {
 	r := dial(t, cfg)
 	m := newMirror(t, r.Source(""))
 	stop := follow(t, r, m)
-	m.until(t, 0)
-	for i := range 4 * keep {
+	publish := func(i int) {
 		p.Publish(time.Now(), chainOf(tokensFrom(parley.Token(1000*i), 16), parley.Salt{}))
+	}
+	publish(0)
+	m.until(t, 1) // it follows: of what is published before that, only keep batches would be repeated
+	for i := 1; i < 4*keep; i++ {
+		publish(i)
 	}
 	m.until(t, 4*keep)
 	stop()

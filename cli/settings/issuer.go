@@ -12,7 +12,7 @@ var issuerSettings = []Setting{
 	{Key: "oidc-issuer", wants: "an address such as https://accounts.example.com",
 		set: setText(func(s *Settings) *string { return &s.Issuer.URL }),
 		Help: "let people sign in with the OpenID Connect issuer at `URL`; register this server there with the " +
-			"redirect address …/session/callback (docs/accounts.md)"},
+			"redirect address https://HOST/session/callback (docs/accounts.md)"},
 	{Key: "oidc-client-id", wants: "the client id that the issuer gave",
 		set:  setText(func(s *Settings) *string { return &s.Issuer.ClientID }),
 		Help: "identify this server to --oidc-issuer as `ID`"},

@@ -22,7 +22,7 @@ type Query struct {
 	constraint answer.Constraint
 	reads      func() *dialect.Reader
 	muted      bool
-	// chat is what the query was made from; nil for a plain prompt.
+	// chat is what the query was made from, if another model may be asked instead.
 	chat *chatQuery
 }
 
@@ -102,6 +102,9 @@ func (j *Job) chatFor(m *models.Model, c *chatQuery) (*Query, error) {
 	}
 	r.Grammar, r.Terms = constraint.Grammar, answer.TermsOf(request)
 	j.Record.Constrain(request.Format.Kind, len(answer.Callable(request)))
+	if len(r.Elsewhere) == 0 {
+		c = nil // a stream need not keep the client's request
+	}
 	return &Query{
 		model:      m,
 		requests:   []*parley.Request{r},

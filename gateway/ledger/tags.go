@@ -36,7 +36,10 @@ func TagsOf(body []byte) Tags {
 	var tags Tags
 	for _, key := range slices.Sorted(maps.Keys(request.Metadata)) {
 		value, isText := request.Metadata[key].(string)
-		if !isText || len(tags) == tagsMax || !mayBeTag(key, tagKeyMax) || !mayBeTag(value, tagValueMax) {
+		if key == endUser || !isText || len(tags) == tagsMax {
+			continue
+		}
+		if !mayBeTag(key, tagKeyMax) || !mayBeTag(value, tagValueMax) {
 			continue
 		}
 		if tags == nil {
@@ -46,6 +49,9 @@ func TagsOf(body []byte) Tags {
 	}
 	return tags
 }
+
+// endUser is where Anthropic's clients name the person they act for, who is not to be found in the ledger.
+const endUser = "user_id"
 
 // mayBeTag reports whether a text is short enough, and one that PostgreSQL can look for.
 func mayBeTag(text string, most int) bool {

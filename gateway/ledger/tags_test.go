@@ -19,7 +19,8 @@ func TestTagsOf(t *testing.T) {
 	}
 	for body, want := range map[string]Tags{
 		`{"messages":[]}`: nil,
-		`{"metadata":{"team":"red","n":1,"x":null,"o":{"team":"blue"}}}`: {"team": "red"},
+		`{"metadata":{"team":"red","n":1,"x":null,"o":{"team":"blue"}}}`:  {"team": "red"},
+		`{"metadata":{"user_id":"someone"}}`:                              nil,
 		`{"metadata":null}`:                                               nil,
 		`{"metadata":"team"}`:                                             nil,
 		`{"metadata":{}`:                                                  nil,

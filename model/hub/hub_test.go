@@ -136,8 +136,10 @@ func TestInterruptedDownloadContinues(t *testing.T) {
 	}
 	checkFile(t, filepath.Join(dir, "model-Q8_0.gguf"), data)
 	after, _ := h.Sent()
-	if want := int64(len(data)) - state.done(); after-before != want || state.done() < int64(len(data))/2 {
-		t.Errorf("the second run got %d bytes, want %d of %d", after-before, want, len(data))
+	// The server may still have been writing to the connections of the first run.
+	want, got := int64(len(data))-state.done(), after-before
+	if got < want || got >= int64(len(data)) || state.done() < int64(len(data))/2 {
+		t.Errorf("the second run got %d bytes, want %d of %d", got, want, len(data))
 	}
 }
 
