@@ -3,14 +3,15 @@
 # module of its own there: its go.mod replaces a module, which go install refuses.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-commit=ab64ed778070
-dex=$PWD/.tools/dex-$commit/dex
+version=v0.0.0-20260806151424-ab64ed778070
+api=v2.4.1-0.20260806151424-ab64ed778070
+dex=$PWD/.tools/dex-$version/dex
 [ -x "$dex" ] || (
 	mkdir -p "$(dirname "$dex")"
 	cd "$(dirname "$dex")"
 	printf 'module dexbuild\n' >go.mod
 	export CGO_ENABLED=0 GOFLAGS=-mod=mod
-	go get "github.com/dexidp/dex@$commit" "github.com/dexidp/dex/api/v2@$commit"
+	go get "github.com/dexidp/dex@$version" "github.com/dexidp/dex/api/v2@$api"
 	go build -o dex.part github.com/dexidp/dex/cmd/dex
 	mv dex.part dex
 ) >&2

@@ -35,7 +35,10 @@ fi
 CHROMIUM=$(browser)
 export CHROMIUM
 
-[ $# -gt 0 ] || { PARLEY_DEX=$(../need-dex.sh) && export PARLEY_DEX; }
+if [ $# -eq 0 ]; then
+	PARLEY_DEX=$(../need-dex.sh)
+	export PARLEY_DEX
+fi
 
 npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 [ $# -eq 0 ] || exec node "$@"
