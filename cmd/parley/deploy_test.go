@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -105,9 +106,10 @@ func TestEveryMetricOfTheDashboardsMoves(t *testing.T) {
 			seen[name] = seen[name] || moved
 		}
 	}
-	for round := 0; round < 3 || round < 12 && someStill(seen); round++ { // how long a wait is takes a while to know
-		s.storm(t, look)
-	}
+	s.storm(t, func() (more bool) { // how long a wait is takes a while to know
+		look()
+		return someStill(seen)
+	})
 	for where, expr := range expressions(t) {
 		names := metricName.FindAllString(expr, -1)
 		if len(names) == 0 && !strings.HasPrefix(expr, "up{") {
@@ -134,31 +136,41 @@ func someStill(seen map[string]bool) bool {
 	return false
 }
 
-// storm lets many ask at once: long and short, alike and not, some for the second
-// time, some who leave.
-func (s *server) storm(t *testing.T, look func()) {
+// storm lets many ask at once, three times each and as long as look wants more: long and
+// short, alike and not, some for the second time, some who leave.
+func (s *server) storm(t *testing.T, look func() (more bool)) {
 	var group sync.WaitGroup
+	var enough atomic.Bool
+	ask := func(i int) {
+		prompt := strings.Repeat("Tell me the same story again and again. ", 4)
+		if i%3 == 0 {
+			prompt = fmt.Sprintf("Story %d: %s", i, strings.Repeat("once upon a time ", 40))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		if i%8 == 7 {
+			ctx, cancel = context.WithTimeout(t.Context(), 300*time.Millisecond)
+		}
+		defer cancel()
+		s.askOnce(ctx, t,
+			fmt.Sprintf(
+				`{"messages":[{"role":"user","content":%q}],"ignore_eos":true,"temperature":0,"max_tokens":%d}`,
+				prompt, 240+5*i), i%4)
+	}
 	for i := range 40 {
 		group.Go(func() {
-			prompt := strings.Repeat("Tell me the same story again and again. ", 4)
-			if i%3 == 0 {
-				prompt = fmt.Sprintf("Story %d: %s", i, strings.Repeat("once upon a time ", 40))
+			for round := 0; round < 3 || !enough.Load(); round++ {
+				ask(i)
+				time.Sleep(20 * time.Millisecond) // those who are turned away come back, but not at once
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			if i%8 == 7 {
-				ctx, cancel = context.WithTimeout(t.Context(), 300*time.Millisecond)
-			}
-			defer cancel()
-			s.askOnce(ctx, t,
-				fmt.Sprintf(
-					`{"messages":[{"role":"user","content":%q}],"ignore_eos":true,"temperature":0,"max_tokens":%d}`,
-					prompt, 240+5*i), i%4)
 		})
 	}
+	end := time.Now().Add(2 * time.Minute)
 	done := make(chan struct{})
 	go func() { group.Wait(); close(done) }()
 	for {
-		look()
+		if !look() || time.Now().After(end) {
+			enough.Store(true)
+		}
 		select {
 		case <-done:
 			look()
