@@ -381,7 +381,7 @@ func TestUsageInThePublishedShape(t *testing.T) {
 	})
 }
 
-// TestUsageByTag tells apart by the metadata of requests, in each interface that has one.
+// TestUsageByTag groups usage by the metadata of requests, for each API that has metadata.
 func TestUsageByTag(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, &worker{script: speak(t, "Hello", 0)}, metered(t))

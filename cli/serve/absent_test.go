@@ -10,7 +10,7 @@ import (
 	"parley/fleet/discover"
 )
 
-// TestAbsentees notes a worker that cannot join, with the reason, until it can or is no longer known.
+// TestAbsentees notes a worker that cannot join, with the reason, until it joins or leaves the configuration.
 func TestAbsentees(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var a absentees

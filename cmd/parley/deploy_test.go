@@ -160,7 +160,7 @@ func (s *server) storm(t *testing.T, look func() (more bool)) {
 		group.Go(func() {
 			for round := 0; round < 3 || !enough.Load(); round++ {
 				ask(i)
-				time.Sleep(20 * time.Millisecond) // those who are turned away come back, but not at once
+				time.Sleep(20 * time.Millisecond) // rejected requests are retried after a pause
 			}
 		})
 	}

@@ -318,7 +318,7 @@ func TestExternalIdentities(t *testing.T) {
 			return s.SignInExternal(ctx, e, terms, at(5))
 		}
 		_, err := sign(ExternalIdentity{Subject: "1", Email: "ann@example.com"}, Terms{})
-		refused(t, err, parley.Forbidden) // nobody could operate the server
+		refused(t, err, parley.Forbidden) // the server would have no admin
 		admin, member, pro, models, none := ServerAdmin, Member, "pro", []string{"polly"}, ""
 		ann := must(sign(ExternalIdentity{Subject: "1", Email: "ann@example.com", Name: "Ann"},
 			Terms{Role: &admin, Tier: &pro}))(t)
@@ -339,7 +339,7 @@ func TestExternalIdentities(t *testing.T) {
 		same(t, "the last admin", again.Role, ServerAdmin)
 
 		bob := create(t, s, "bob@example.com", Member)
-		// An equal address gives nobody an account that exists, whatever the issuer says of it.
+		// An equal email address never grants access to an existing account, even if the issuer verified it.
 		for _, e := range []ExternalIdentity{
 			{Subject: "2", Email: "Bob@example.com", EmailVerified: true},
 			{Subject: "1", Issuer: "https://other.example", Email: "ann@example.com", EmailVerified: true},

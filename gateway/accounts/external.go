@@ -164,7 +164,7 @@ func (s *Store) Disconnect(ctx context.Context, user string, e ExternalIdentity)
 	})
 }
 
-// keepsSignIn returns an error if there is no way left to sign in to an account.
+// keepsSignIn returns an error if the account would have no sign-in method.
 func keepsSignIn(t *db.Tx, user string) error {
 	var ways int
 	err := t.One(`SELECT (SELECT count(*) FROM accounts WHERE id = $1 AND password <> '')

@@ -2,7 +2,7 @@ package safety
 
 import "testing"
 
-// A system prompt that forbids a subject or tells a secret is a guard; the working rules of a coding
+// A system prompt that forbids a subject or contains a secret is a guard; the working rules of a coding
 // agent are not, nor is a prompt that forbids nothing.
 func TestGuardsAreNotRulesOfWork(t *testing.T) {
 	for system, want := range map[string]bool{

@@ -62,7 +62,22 @@ func (h *Handlers) ChangePassword(x *exchange.Exchange) error {
 	return h.changed(x, UserShown(&u))
 }
 
-// confirm has the caller prove again who they are, where the account has a password.
+// confirmed returns the account of the caller, who repeats its password in the request.
+func (h *Handlers) confirmed(x *exchange.Exchange) (accounts.User, error) {
+	var given struct {
+		Password string `json:"current_password"`
+	}
+	u, err := h.self(x)
+	if err != nil {
+		return u, err
+	}
+	if err := read(x, &given); err != nil {
+		return u, err
+	}
+	return u, h.confirm(x, &u, given.Password)
+}
+
+// confirm asks for the password of the account again, if it has one.
 func (h *Handlers) confirm(x *exchange.Exchange, u *accounts.User, password string) error {
 	if !u.HasPassword {
 		return nil

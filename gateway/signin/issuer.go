@@ -60,17 +60,8 @@ func (h *Handlers) BeginIssuer(x *exchange.Exchange) error {
 // ConnectIssuer answers POST /account/identities: the browser goes to sign in, and what it
 // signs in with is an identity of the caller's account from then on.
 func (h *Handlers) ConnectIssuer(x *exchange.Exchange) error {
-	var given struct {
-		Password string `json:"current_password"`
-	}
-	u, err := h.self(x)
+	u, err := h.confirmed(x)
 	if err != nil {
-		return err
-	}
-	if err := read(x, &given); err != nil {
-		return err
-	}
-	if err := h.confirm(x, &u, given.Password); err != nil {
 		return err
 	}
 	return h.begin(x, &visit{Scope: tenant.ScopeChat, Return: "/", Connect: u.ID})

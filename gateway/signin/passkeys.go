@@ -82,17 +82,8 @@ func (h *Handlers) BeginPasskey(x *exchange.Exchange) error {
 
 // BeginNewPasskey answers POST /account/passkeys/challenge: a challenge to register with.
 func (h *Handlers) BeginNewPasskey(x *exchange.Exchange) error {
-	var given struct {
-		Password string `json:"current_password"`
-	}
-	u, err := h.self(x)
+	u, err := h.confirmed(x)
 	if err != nil {
-		return err
-	}
-	if err := read(x, &given); err != nil {
-		return err
-	}
-	if err := h.confirm(x, &u, given.Password); err != nil {
 		return err
 	}
 	d, err := h.challenge(x, registerFlow, u.ID)
