@@ -160,7 +160,7 @@ func (f *Fleet) saw(l *leg, r *parley.Request, u *parley.Usage) {
 		return
 	}
 	f.metrics.breaks.Inc()
-	f.cfg.Log.Warn("prompt prefix changed", "tenant", found.Tenant, "family", found.Family,
+	f.cfg.Log.Warn("prompt prefix changed", "organization", found.Tenant, "family", found.Family,
 		"block", found.Block, "from", found.From, "to", found.To, "hits_before", found.HitsBefore, "hits_now",
 		found.HitsNow)
 	f.findings.add(CacheFinding{At: f.cfg.Now(), Model: r.Model, Finding: *found, Text: found.String()})

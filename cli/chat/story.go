@@ -12,7 +12,7 @@ import (
 // misses say in words why a prompt was not found in the cache.
 var misses = map[string]string{
 	"short": "too short to be cached", "new": "not seen before", "diverged": "differs from what is cached",
-	"evicted": "was evicted", "other-salt": "is cached only for other tenants",
+	"evicted": "was evicted", "other-salt": "is cached only for other organisations",
 }
 
 // story describes how long an answer took, and why.

@@ -30,8 +30,8 @@ func NewAudit() *cobra.Command {
 	f := &auditFlags{}
 	cmd := &cobra.Command{
 		Use:   "audit",
-		Short: "Show the audit log: changes of keys, tenants and workers",
-		Long: `Show the audit log: changes of keys, tenants, users and workers, with the
+		Short: "Show the audit log: changes of keys, organisations and workers",
+		Long: `Show the audit log: changes of keys, organisations, users and workers, with the
 credential, the address, and the state before and after, latest first. Rejected
 changes are listed with their status. Needs an admin key in PARLEY_API_KEY.`,
 		Example: `  parley audit
@@ -64,7 +64,7 @@ changes are listed with their status. Needs an admin key in PARLEY_API_KEY.`,
 	}
 	cmd.Flags().StringVar(&f.action, "action", "",
 		"show only `ACTION`, such as api_key.created, or all of a kind with a trailing dot, such as worker.")
-	cmd.Flags().StringVar(&f.actor, "actor", "", "show changes made by the key, user or tenant `ID`")
+	cmd.Flags().StringVar(&f.actor, "actor", "", "show changes made by the key, user or organisation `ID`")
 	cmd.Flags().StringVar(&f.target, "target", "", "show changes of the object `ID`")
 	cmd.Flags().DurationVar(&f.since, "since", 0, "show the last `DURATION`, such as 24h (default: all)")
 	cmd.Flags().IntVar(&f.limit, "limit", 50, "show at most `N` entries")

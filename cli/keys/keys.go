@@ -51,8 +51,8 @@ func newKeysCreate(options *keyOptions) *cobra.Command {
 		Short: "Create a key and show it once",
 		Long: `Create a key and show it once: the store keeps only its prefix and a hash.
 
-A key belongs to a tenant, which owns the conversations, files and batches
-created with its keys and shares nothing with others. The tenant "local" always
+A key belongs to an organisation, which owns the conversations, files and batches
+created with its keys and shares nothing with others. The organisation "local" always
 exists and owns what was stored before there were keys; others are created with their
 first key.`,
 		Example: `  parley keys create --admin --name me
@@ -62,10 +62,10 @@ first key.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&name, "name", "", "name the key `NAME`")
-	f.StringVar(&organization, "org", tenant.LocalOrganization, "create it for `TENANT`")
-	f.StringVar(&user, "user", "", "create it for `USER` of the tenant, who has separate conversations")
+	f.StringVar(&organization, "org", tenant.LocalOrganization, "create it for `ORGANISATION`")
+	f.StringVar(&user, "user", "", "create it for `USER` of the organisation, who has separate conversations")
 	f.StringVar(&tier, "tier", "",
-		"serve it in `TIER`: free, pro or enterprise (default: the tenant's; a new one is free)")
+		"serve it in `TIER`: free, pro or enterprise (default: the organisation's; a new one is free)")
 	f.StringSliceVar(&models, "model", nil,
 		"allow only `MODEL`, a model or alias; repeatable (default: what the tier allows)")
 	f.StringVar(&expires, "expires", "",
@@ -377,7 +377,7 @@ func (o *keyOptions) showSecret(out, beside io.Writer, k tenant.KeyDocument) err
 		return err
 	}
 	_, err := fmt.Fprintf(beside,
-		"This is the key %s of the tenant %s. It is not shown again.\nUse it as the API key of clients, and "+
+		"This is the key %s of the organisation %s. It is not shown again.\nUse it as the API key of clients, and "+
 			"as PARLEY_API_KEY for parley commands.\n", k.ID, k.Organization)
 	return err
 }

@@ -64,8 +64,8 @@ func NewUsage() *cobra.Command {
 	f := &usageFlags{}
 	cmd := &cobra.Command{
 		Use:   "usage",
-		Short: "Show usage and cost by tenant, key, model, day or tag",
-		Long: `Show usage and cost by model, tenant, key, day (in UTC) or tag, which is what requests have
+		Short: "Show usage and cost by organisation, key, model, day or tag",
+		Long: `Show usage and cost by model, organisation, key, day (in UTC) or tag, which is what requests have
 in their metadata.
 
 The numbers are sums over the server's ledger of all answered requests. Prices are set
@@ -227,7 +227,7 @@ func (f *usageFlags) print(out io.Writer, rows []usageRow) error {
 		return w.Error()
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(w, "%s\trequests\tinput\tcached\toutput\tcost\t\n", strings.Join(f.heads("name", "tenant"), "\t"))
+	fmt.Fprintf(w, "%s\trequests\tinput\tcached\toutput\tcost\t\n", strings.Join(f.heads("name", "organisation"), "\t"))
 	for _, row := range append(rows, total) {
 		fmt.Fprintf(w, "%s\t\n", strings.Join(f.cells(&row), "\t"))
 	}

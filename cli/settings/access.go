@@ -87,7 +87,7 @@ var tierSettings = append([]tierSetting{
 		return setTierWeight(s, class.String()+"="+text)
 	}},
 	{"kv-share", tierPart(func(t *tenant.Tier) *float64 { return &t.KVShare })},
-	{"tenant-kv-share", tierPart(func(t *tenant.Tier) *float64 { return &t.TenantKVShare })},
+	{"organisation-kv-share", tierPart(func(t *tenant.Tier) *float64 { return &t.TenantKVShare })},
 	{"kv-reserve", tierPart(func(t *tenant.Tier) *float64 { return &t.KVReserve })},
 	{"queue-wait", func(s *Settings, class parley.Class, text string) error {
 		return setQueueWait(s, class.String()+"="+text)
@@ -175,15 +175,20 @@ func tierPart(field func(*tenant.Tier) *float64) func(*Settings, parley.Class, s
 	}
 }
 
+// formerKVShare is the name that organisation-kv-share had, which still works.
+const formerKVShare = "tenant-kv-share"
+
 // setTierOf reads TIER.SETTING=VALUE. Underscores are as good as dashes: the
 // file has them.
 func setTierOf(s *Settings, text string) error {
 	path, value, _ := strings.Cut(text, "=")
 	tier, name, _ := strings.Cut(path, ".")
 	class, ok := tenant.ParseClass(tier)
-	i := slices.IndexFunc(tierSettings, func(t tierSetting) bool {
-		return t.name == strings.ReplaceAll(name, "_", "-")
-	})
+	name = strings.ReplaceAll(name, "_", "-")
+	if name == formerKVShare {
+		name = "organisation-kv-share"
+	}
+	i := slices.IndexFunc(tierSettings, func(t tierSetting) bool { return t.name == name })
 	if !ok || i < 0 {
 		return errBadValue
 	}

@@ -51,7 +51,7 @@ func TestTenantFlags(t *testing.T) {
 		flags[List[i].Key] = &flagValue{of: &List[i]}
 	}
 	for _, set := range [][2]string{{"tiers", "pro.models=a,b"}, {"tiers", "pro.kv-share=0.5"},
-		{"tiers", "pro.tenant-kv-share=0.1"}, {"tiers", "free.monthly-budget=none"},
+		{"tiers", "pro.organisation-kv-share=0.1"}, {"tiers", "free.monthly-budget=none"},
 		{"tiers", "enterprise.requests-per-second=1_000"},
 		{"aliases", "gpt-4.1=a"}, {"aliases", "gpt-4.1.free=b"}} {
 		if err := flags[set[0]].Set(set[1]); err != nil {
@@ -73,7 +73,8 @@ func TestTenantFlags(t *testing.T) {
 		t.Errorf("aliases %v", s.Aliases)
 	}
 	for _, bad := range [][2]string{{"tiers", "gold.weight=1"}, {"tiers", "free"}, {"tiers", "free.kv-share=2"},
-		{"tiers", "free.tenant-kv-share=1.5"}, {"tiers", "free.requests-per-minute=0"}, {"tiers", "free.weight=-1"},
+		{"tiers", "free.organisation-kv-share=1.5"}, {"tiers", "free.requests-per-minute=0"},
+		{"tiers", "free.tenant-kv-share=1.5"}, {"tiers", "free.weight=-1"},
 		{"aliases", "=a"}, {"aliases", "a"}, {"aliases", "a="}} {
 		if err := flags[bad[0]].Set(bad[1]); err == nil {
 			t.Errorf("%s is taken", bad[1])

@@ -32,7 +32,7 @@ var economySettings = []Setting{
 		Help: "while Redis is unreachable, `refuse` requests that have limits, or with share=N apply one Nth of " +
 			"each limit (default refuse)"},
 	{Key: "budget-alert", wants: "a share of 0 (off) to 1 such as 0.8", set: setBudgetAlert,
-		Help: "alert once a month when a key or tenant has spent this `SHARE` of its monthly budget, unless " +
+		Help: "alert once a month when a key or organisation has spent this `SHARE` of its monthly budget, unless " +
 			"it has its own share; 0 disables it (default 0.8)"},
 	{
 		Key:    "budget-webhook",

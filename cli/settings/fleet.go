@@ -96,24 +96,27 @@ var fleetSettings = []Setting{
 		wants:  wantsSecret,
 		secret: true,
 		set:    setSaltKey,
-		Help: "derive the cache salts that separate tenants from this secret `TEXT`; servers that share workers " +
-			"need the same (default: a random one in the store)",
+		Help: "derive the cache salts that separate organisations from this secret `TEXT`; servers that share " +
+			"workers need the same (default: a random one in the store)",
 	},
-	{Key: "cache-scope", wants: "organization, user or key", set: setCacheScope,
-		Help: "share cached context and answers within `SCOPE`: organization, user or key (default user)"},
+	{Key: "cache-scope", wants: "organisation, user or key", set: setCacheScope,
+		Help: "share cached context and answers within `SCOPE`: organisation, user or key (default user)"},
 	{
 		Key:   "public-prompt",
 		wants: "a text, or @ and the name of a file",
 		many:  true,
 		set:   setPublicPrompt,
-		Help: "let all tenants share the cached context of conversations whose system message is or begins with " +
-			"`TEXT`, or with the content of @FILE; repeatable",
+		Help: "let all organisations share the cached context of conversations whose system message is or begins " +
+			"with `TEXT`, or with the content of @FILE; repeatable",
 	},
 }
 
 const wantsSecret = "a text of at least 16 characters, such as from `openssl rand -hex 16`"
 
 func setCacheScope(s *Settings, text string) error {
+	if text == "organisation" {
+		text = string(job.ScopeOrganization)
+	}
 	if !slices.Contains(job.CacheScopes(), job.CacheScope(text)) {
 		return errBadValue
 	}

@@ -65,14 +65,14 @@ var overloadSettings = []Setting{
 		Key:   "share-public",
 		wants: "the name of a model",
 		many:  true,
-		Help:  "let all tenants share the answers of `MODEL`; repeatable",
+		Help:  "let all organisations share the answers of `MODEL`; repeatable",
 		set:   setMany(func(s *Settings) *[]string { return &s.Share.PublicModels }),
 	},
 	{
 		Key:   "share-public-prompt",
 		wants: "a text",
 		many:  true,
-		Help: "let all tenants share answers to conversations that begin with exactly `TEXT`, such as a system " +
+		Help: "let all organisations share answers to conversations that begin with exactly `TEXT`, such as a system " +
 			"prompt; repeatable",
 		set: setMany(func(s *Settings) *[]string { return &s.Share.PublicPrompts }),
 	},

@@ -73,7 +73,7 @@ func AddWorkerFlags(flags *pflag.FlagSet) Flags {
 				"built-in model (default polly)"
 		case "tiers":
 			help = "configure a tier, `TIER.SETTING=VALUE`; the settings are weight, kv-share, kv-reserve and " +
-				"tenant-kv-share; repeatable (docs/keys.md)"
+				"organisation-kv-share; repeatable (docs/keys.md)"
 		}
 		values[s.Key] = &flagValue{of: s}
 		flags.Var(values[s.Key], s.Key, help)

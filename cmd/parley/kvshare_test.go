@@ -19,7 +19,7 @@ func TestTenantsKeepTheirShareOfMemory(t *testing.T) {
 			quiet := makeKey(t, "quiet", "--org", "quiet", "--tier", "pro", "--data", data)
 			loud := makeKey(t, "loud", "--org", "loud", "--tier", "pro", "--data", data)
 			s := startServerIn(t, data, "--model", "polly-mini", "--kv-tokens", "4096", "--share", "off",
-				"--tiers", "pro.kv-share=1", "--tiers", "pro.tenant-kv-share="+share)
+				"--tiers", "pro.kv-share=1", "--tiers", "pro.organisation-kv-share="+share)
 			s.cachedOf(t, quiet, "a quiet prompt")
 			for n := range 24 { // six prompts, again and again: more than the pool's 4,096 tokens
 				s.cachedOf(t, loud, fmt.Sprintf("loud prompt %d", n%6))

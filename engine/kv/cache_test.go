@@ -16,7 +16,7 @@ func TestConfigIsChecked(t *testing.T) {
 	if err == nil {
 		t.Fatal("a config of nonsense was accepted")
 	}
-	for _, word := range []string{"0 blocks", "host", "disk", "tokens", "policy", "watermark", "tenant", "class",
+	for _, word := range []string{"0 blocks", "host", "disk", "tokens", "policy", "watermark", "organisation", "class",
 		"retain share", "retention", "ghosts", "events"} {
 		if !strings.Contains(err.Error(), word) {
 			t.Errorf("the error does not mention %q: %v", word, err)

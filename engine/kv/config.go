@@ -117,8 +117,8 @@ func (c *Config) Validate() error {
 	for _, s := range []struct {
 		name  string
 		share float64
-	}{{"tenant", c.TenantShare}, {"class", c.ClassShare}, {"retain", c.RetainShare}} {
-		bad(!(s.share >= 0 && s.share <= 1), "a %s share of %g, want 0 to 1", s.name, s.share)
+	}{{"organisation", c.TenantShare}, {"class", c.ClassShare}, {"retain", c.RetainShare}} {
+		bad(!(s.share >= 0 && s.share <= 1), "%s share: %g, want 0 to 1", s.name, s.share)
 	}
 	bad(c.RetainMax < 0, "a longest retention of %s, want 0 or more", c.RetainMax)
 	bad(c.Ghosts < 0 || c.Ghosts > blocksMost, "%d ghosts, want 0 to %d", c.Ghosts, blocksMost)

@@ -246,7 +246,7 @@ func (t *teller) engine(u *parley.Usage, s *parley.WorkerTimings, again time.Dur
 // misses describes the reasons for cache misses.
 var misses = map[string]string{
 	"short": "it is shorter than a block", "new": "not seen before", "diverged": "it differs from what was sent before",
-	"evicted": "it was, and had to make room", "other-salt": "only another tenant has sent it",
+	"evicted": "it was, and had to make room", "other-salt": "only another organisation has sent it",
 }
 
 // missNote describes why a prompt missed the cache.

@@ -46,7 +46,7 @@ func (s *Shelf) room(more Usage) error {
 		used                Usage
 		files, bytes, batch int64
 	}{
-		{"Your tenant", organization, orElse(q.Files, int64(s.limits.Files)),
+		{"Your organisation", organization, orElse(q.Files, int64(s.limits.Files)),
 			orElse(q.Bytes, s.limits.TotalBytes), orElse(q.Batches, int64(s.limits.Batches))},
 		{"You", user, q.UserFiles, q.UserBytes, q.UserBatches},
 	} {

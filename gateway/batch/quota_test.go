@@ -52,10 +52,10 @@ func TestQuotasAreOfAnOrganisation(t *testing.T) {
 	first := must(keep(x, "one"))(t)
 	must(keep(s.Of(convo.Owner{Tenant: "x", User: "v"}), "two"))(t)
 	_, err := keep(x, "three")
-	refused(err, "Your tenant may keep 2 files, and 2 are kept. Delete some with DELETE /v1/files/{id}.")
+	refused(err, "Your organisation may keep 2 files, and 2 are kept. Delete some with DELETE /v1/files/{id}.")
 	mine := must(keep(y, strings.Repeat("y", 90)))(t)
 	_, err = keep(y, strings.Repeat("y", 11))
-	refused(err, "Your tenant may keep 100 bytes of files, and 90 are kept.")
+	refused(err, "Your organisation may keep 100 bytes of files, and 90 are kept.")
 	ask := func(s *Shelf, file string) error {
 		_, err := s.Create(&openai.BatchRequest{InputFileID: file, Endpoint: "/v1/chat/completions"}, "", time.Now())
 		return err

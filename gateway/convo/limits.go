@@ -112,9 +112,9 @@ func checkContent(param string, content json.RawMessage) error {
 
 func (o Owner) check() error {
 	if o.Tenant == "" {
-		return parley.Errorf(parley.Unauthenticated, "Conversations belong to a tenant, and none was named.")
+		return parley.Errorf(parley.Unauthenticated, "Conversations belong to an organisation, and none was named.")
 	}
-	return checkNames("tenant", o.Tenant, "user", o.User)
+	return checkNames("organisation", o.Tenant, "user", o.User)
 }
 
 func (c *NewConversation) check() error {

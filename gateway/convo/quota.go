@@ -70,7 +70,7 @@ func (t *transaction) room(owner Owner, q *Quota, conversations, bytes int64) er
 		whose                string
 		alone                bool
 		bytes, conversations int64
-	}{{"Your tenant", false, q.Bytes, q.Conversations}, {"You", true, q.UserBytes, q.UserConversations}} {
+	}{{"Your organisation", false, q.Bytes, q.Conversations}, {"You", true, q.UserBytes, q.UserConversations}} {
 		if part.bytes == 0 && part.conversations == 0 {
 			continue
 		}

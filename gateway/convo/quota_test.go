@@ -110,7 +110,7 @@ func TestQuotas(t *testing.T) {
 		refused(err, "You may store 2 conversations, and 2 are stored", "DELETE /v1/conversations/{id}")
 		must(s.CreateConversation(ctx, bob, NewConversation{}, at(0)))(t)
 		_, err = s.CreateConversation(ctx, bob, NewConversation{}, at(0))
-		refused(err, "Your tenant may store 3 conversations, and 3 are stored")
+		refused(err, "Your organisation may store 3 conversations, and 3 are stored")
 		must(s.CreateConversation(ctx, eve, NewConversation{}, at(0)))(t)
 		if again := must(s.CreateConversation(ctx, ann, NewConversation{Key: "k"}, at(0)))(t); again.ID != first.ID {
 			t.Error("a repeated call is another conversation")

@@ -227,8 +227,8 @@ func refusal(why queue.Reason, wait, retry time.Duration) error {
 			Message: "The server is busy: your request reached the longest wait in the queue. Try again later."}
 	case queue.ForOther:
 		return &parley.Error{Code: parley.Overloaded, Wait: retry,
-			Message: "The server is busy: your queued request was displaced by one of a higher tier, or of a " +
-				"tenant with fewer queued requests. Try again later."}
+			Message: "The server is busy: your queued request was displaced by one of a higher tier, or of an " +
+				"organisation with fewer queued requests. Try again later."}
 	case queue.Overload:
 		return &parley.Error{Code: parley.Overloaded, Wait: retry,
 			Message: "The server is overloaded and rejects a share of all requests. Try again later."}

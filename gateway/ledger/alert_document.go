@@ -51,7 +51,7 @@ func (a *Alert) Document(currency string) AlertDocument {
 
 func sentence(a *Alert, currency string) string {
 	s := &a.Standing
-	who := "The tenant " + a.Organization
+	who := "The organisation " + a.Organization
 	if a.Key != "" {
 		who = "The key " + shownKey(a) + " of " + a.Organization
 	}

@@ -110,7 +110,7 @@ func newMetrics(r *prometheus.Registry, objectives parley.Objectives) (*Metrics,
 		outcomes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "parley_outcomes_total",
 			Help: "Inference requests that ended, by outcome: ok, failed (our fault), turned_away (no room), " +
-				"limited (over the tenant's limit), refused (wrong) or cancelled (the client left)."},
+				"limited (over the organisation's limit), refused (wrong) or cancelled (the client left)."},
 			[]string{"outcome"}),
 		constrained: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "parley_constrained_requests_total",

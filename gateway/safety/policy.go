@@ -122,8 +122,10 @@ type Moderator struct {
 type Book struct {
 	Default    Policy               `yaml:"default"`
 	Models     map[string]Policy    `yaml:"models"`
-	Tenants    map[string]Policy    `yaml:"tenants"`
+	Tenants    map[string]Policy    `yaml:"organisations"`
 	Moderators map[string]Moderator `yaml:"moderators"`
+	// Older is the former name of what organisations have. Parsed books have none.
+	Older map[string]Policy `yaml:"tenants"`
 	// LogText has the text of findings logged and kept with events. It is off
 	// unless asked for: logs outlive what people said in confidence.
 	LogText bool `yaml:"log_text"`
@@ -175,7 +177,26 @@ func ParseBook(data []byte) (*Book, error) {
 	if file.Safety == nil {
 		return nil, errors.New("the safety policy has no key 'safety:' at its top")
 	}
+	if err := file.Safety.renew(); err != nil {
+		return nil, err
+	}
 	return file.Safety, file.Safety.validate()
+}
+
+// renew moves the policies under the former key to the one that replaced it.
+func (b *Book) renew() error {
+	for name, p := range b.Older {
+		if _, twice := b.Tenants[name]; twice {
+			return fmt.Errorf("organisations.%s and tenants.%s are the same: tenants is the former name of "+
+				"organisations; keep one of the two", name, name)
+		}
+		if b.Tenants == nil {
+			b.Tenants = map[string]Policy{}
+		}
+		b.Tenants[name] = p
+	}
+	b.Older = nil
+	return nil
 }
 
 func (b *Book) validate() error {
@@ -184,7 +205,7 @@ func (b *Book) validate() error {
 		problems = append(problems, b.check("models."+name, p))
 	}
 	for name, p := range b.Tenants {
-		problems = append(problems, b.check("tenants."+name, p))
+		problems = append(problems, b.check("organisations."+name, p))
 	}
 	for name, m := range b.Moderators {
 		if m.URL == "" && m.Model == "" {

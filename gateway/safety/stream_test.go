@@ -226,6 +226,7 @@ func TestPolicyErrorsSayWhatToDo(t *testing.T) {
 		"safety: {default: {kinds: [shoe]}}":                                "no kind of personal data",
 		"safety: {default: {moderators: [who]}}":                            "no moderator",
 		"safety: {moderators: {m: {timeout: 1s}}}":                          "give it a url",
+		"safety: {organisations: {a: {}}, tenants: {a: {}}}":                "keep one of the two",
 	} {
 		_, err := ParseBook([]byte(text))
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -239,7 +240,8 @@ func TestTenantsGoBeforeModels(t *testing.T) {
 safety:
   default: {input: {hate: flag, pii: redact}}
   models: {m: {input: {hate: block}, window: 16}}
-  tenants: {acme: {input: {hate: off}, refusal: "No."}}
+  organisations: {acme: {input: {hate: off}, refusal: "No."}}
+  tenants: {older: {input: {pii: flag}}}
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -249,6 +251,9 @@ safety:
 	}
 	if r := b.For("acme", "m"); r.Input[Hate].Action != Off || r.Refusal != "No." {
 		t.Errorf("acme at m: %+v", r)
+	}
+	if r := b.For("older", "m"); r.Input[PII].Action != Flag {
+		t.Errorf("an organisation under the former key, at m: %+v", r)
 	}
 }
 

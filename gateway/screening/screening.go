@@ -149,8 +149,8 @@ func (s *Screening) note(direction string, origin safety.Origin, part int, text,
 			e.Text = text[d.Start:d.End]
 		}
 		e = s.screener.Keeper.Note(e)
-		line := []any{"request_id", e.Request, "tenant", e.Tenant, "model", e.Model, "direction", direction, "origin",
-			origin.String(), "part", part,
+		line := []any{"request_id", e.Request, "organization", e.Tenant, "model", e.Model, "direction", direction,
+			"origin", origin.String(), "part", part,
 			"category", d.Category.String(), "kind", d.Kind, "score", d.Score, "start", d.Start, "end", d.End,
 			"action", string(d.Action)}
 		if by != "" {
@@ -184,7 +184,7 @@ func (s *Screening) noteworthy(direction string, decisions []safety.Decision) []
 // Finish logs how many findings of a request were not logged one by one.
 func (s *Screening) Finish() {
 	if n := s.unnoted; n > 0 {
-		s.screener.Log.Info("safety", "request_id", s.record.ID, "tenant", s.record.Who.Organization, "model",
+		s.screener.Log.Info("safety", "request_id", s.record.ID, "organization", s.record.Who.Organization, "model",
 			s.record.Model(), "more_findings", n)
 	}
 }

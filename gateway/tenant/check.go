@@ -41,7 +41,7 @@ func checkKey(name, organization, user string, models []string, limits *limit.Li
 		return parley.Invalid("name", "The name of a key is at most %d printable characters.", nameLengthMax)
 	case !shortName.MatchString(organization):
 		return parley.Invalid("organization",
-			"%q is not a valid tenant id: use up to 64 of a-z, A-Z, 0-9, '.', '_', '@', '+', '-', beginning "+
+			"%q is not a valid organisation id: use up to 64 of a-z, A-Z, 0-9, '.', '_', '@', '+', '-', beginning "+
 				"with a letter or digit.", clip(organization))
 	case user != "" && !shortName.MatchString(user):
 		return parley.Invalid("user",

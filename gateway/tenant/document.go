@@ -226,7 +226,7 @@ func (r *KeyRequest) NewKey(now time.Time) (n NewKey, err error) {
 func (r *KeyRequest) Change(now time.Time) (c KeyChange, err error) {
 	if r.Organization.Set || r.User.Set {
 		return c, parley.Invalid("organization",
-			"A key stays with its tenant and user: make another one for others.")
+			"A key stays with its organisation and user: make another one for others.")
 	}
 	if r.Tier.Set {
 		tier, err := classNamed(r.Tier.Value)
@@ -323,7 +323,7 @@ func (r *OrganizationRequest) Organization() (o Organization, err error) {
 // Change returns the change that a request asks for.
 func (r *OrganizationRequest) Change() (c OrganizationChange, err error) {
 	if r.ID+r.Name != "" {
-		return c, parley.Invalid("id", "The id of a tenant stays.")
+		return c, parley.Invalid("id", "The id of an organisation stays.")
 	}
 	c.Models, c.Limits, c.Blocked = r.Models.pointer(), r.Limits.pointer(), r.Blocked.pointer()
 	c.Tier, err = classNamed(r.Tier)

@@ -47,11 +47,11 @@ func (s *Store) Accounts() *accounts.Store { return s.accounts }
 // What a caller may want to tell apart.
 var (
 	// ErrNotFound: there is nothing of that id.
-	ErrNotFound = parley.Errorf(parley.NotFound, "There is no such tenant, user or key.")
+	ErrNotFound = parley.Errorf(parley.NotFound, "There is no such organisation, user or key.")
 	// ErrExists: the id is taken.
-	ErrExists = parley.Errorf(parley.Conflict, "A tenant of this id exists.")
+	ErrExists = parley.Errorf(parley.Conflict, "An organisation of this id exists.")
 	// ErrInUse: a tenant that has keys or people is not deleted.
-	ErrInUse = parley.Errorf(parley.Conflict, "This tenant has keys or people: delete them first, or block it.")
+	ErrInUse = parley.Errorf(parley.Conflict, "This organisation has keys or people: delete them first, or block it.")
 )
 
 func found(err error) error {

@@ -82,7 +82,7 @@ func (t *Tiers) Validate() error {
 			}
 		}
 		for what, share := range map[string]float64{"share": tier.KVShare, "reserve": tier.KVReserve,
-			"share of a tenant": tier.TenantKVShare} {
+			"share of an organisation": tier.TenantKVShare} {
 			if !(share >= 0 && share <= 1) {
 				problems = append(problems,
 					fmt.Errorf("tier %s: the KV %s is %g: it must be 0 to 1", name, what, share))

@@ -32,7 +32,8 @@ func (r register) load(e *engine.Engine) {
 	for c := range parley.Class(parley.Classes) {
 		r.gauge(e, title{"parley_engine_waiting", "", "Requests waiting."},
 			func(s engine.Stats) float64 { return float64(s.Waiting[c]) }, "class", c.String())
-		r.gauge(e, title{"parley_engine_fairness", "", "Jain's fairness index of the service of present tenants."},
+		r.gauge(e,
+			title{"parley_engine_fairness", "", "Jain's fairness index of the service of present organisations."},
 			func(s engine.Stats) float64 { return s.Fairness[c] }, "class", c.String())
 	}
 	r.total(e,
