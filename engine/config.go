@@ -35,6 +35,9 @@ type Config struct {
 	Move func(m kv.Move) error
 	// Settle returns when all copies that Move began are done. Nil if they are when it returns.
 	Settle func()
+	// Content reads and writes the bytes of blocks, so that workers can exchange them; nil
+	// if they cannot.
+	Content *Content
 	// Found are the blocks that an earlier process left on the disk.
 	Found []kv.DiskBlock
 
@@ -62,6 +65,16 @@ type Config struct {
 	Now func() time.Time
 	// Log receives faults; nil means none.
 	Log *slog.Logger
+}
+
+// A Content is the bytes of blocks. Its functions are called by the loop's own goroutine.
+type Content struct {
+	// Bytes is the size of a block.
+	Bytes int
+	// Read copies a block out of a tier; it returns [tier.ErrDamaged] when the block's
+	// content is lost. Write copies one into the device.
+	Read  func(dst []byte, from kv.Tier, slot int32, name parley.BlockHash) error
+	Write func(slot int32, src []byte)
 }
 
 // An Observer is told what happens in the loop. Its functions run on the

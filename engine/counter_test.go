@@ -145,7 +145,7 @@ func (n *counter) writeBlock(block int32, src []byte) {
 
 // tiers opens the real tiers behind the counter's pool. Every few blocks read
 // from disk are damaged if lossy is set.
-func (n *counter) tiers(c *kv.Config) (move func(kv.Move) error, found []kv.DiskBlock) {
+func (n *counter) tiers(c *kv.Config) (move func(kv.Move) error, found []kv.DiskBlock, content *Content) {
 	if n.file == "" {
 		n.file = filepath.Join(n.t.TempDir(), "blocks")
 	}
@@ -165,7 +165,7 @@ func (n *counter) tiers(c *kv.Config) (move func(kv.Move) error, found []kv.Disk
 			}
 		}
 		return store.Move(m)
-	}, found
+	}, found, &Content{Bytes: compute.BlockTokens, Read: store.ReadBlock, Write: store.WriteBlock}
 }
 
 // expect returns the counter's answer.
@@ -203,7 +203,7 @@ func newCounter(t *testing.T, n *counter, s sched.Config) *Engine {
 		Bytes:   counterBytes,
 		Forward: n.forward, Sched: s, Speculate: n.speculate, Now: n.clock, Events: n.events,
 	}
-	cfg.Move, cfg.Found = n.tiers(&s.Cache)
+	cfg.Move, cfg.Found, cfg.Content = n.tiers(&s.Cache)
 	if n.ahead {
 		cfg.Ahead = &Ahead{Launch: n.launch, Wait: n.wait}
 	}

@@ -225,16 +225,8 @@ func (e *Engine) Close() error {
 // on the loop's own goroutine: the pass that follows waits for it. All events
 // until then were told before.
 func (e *Engine) Snapshot(ctx context.Context, take func(iter.Seq[kv.Event])) error {
-	q := look{take: take, done: make(chan struct{})}
-	if !e.inbox.ask(q) {
-		return e.cfg.closing()
-	}
-	select {
-	case <-q.done:
-		return nil
-	case <-e.stopped:
-		return e.cfg.closing()
-	case <-ctx.Done():
-		return contextError(ctx.Err())
-	}
+	return e.visit(ctx, func(l *loop) {
+		_, all := l.sched.Snapshot()
+		take(all)
+	})
 }

@@ -1,6 +1,11 @@
 package engine
 
-import "parley/engine/kv"
+import (
+	"context"
+	"errors"
+
+	"parley/engine/kv"
+)
 
 // publish reports the changes of the cache since the last call. If more has happened
 // than the cache remembers, it reports the whole content.
@@ -30,11 +35,43 @@ func (l *loop) forgetAll() {
 	}
 }
 
-// answerLooks answers the questions that have come.
+// answerLooks does what was asked for between passes, and reports what that changed in
+// the cache. One that panics fails alone, and the loop restarts.
 func (l *loop) answerLooks() {
-	for _, q := range l.inbox.takeLooks() {
-		_, all := l.sched.Snapshot()
-		q.take(all)
+	looks := l.inbox.takeLooks()
+	if len(looks) == 0 {
+		return
+	}
+	done := 0
+	defer func() {
+		for _, q := range looks[done:] { // only after a panic
+			*q.err = errLookFailed
+			close(q.done)
+		}
+	}()
+	for _, q := range looks {
+		q.do(l)
+		done++
 		close(q.done)
+	}
+	l.publish()
+}
+
+var errLookFailed = errors.New("engine: the cache could not be asked; the log says why")
+
+// visit has do run on the loop's own goroutine, between passes. After an error of ctx it
+// may still run.
+func (e *Engine) visit(ctx context.Context, do func(*loop)) error {
+	q := look{do: do, done: make(chan struct{}), err: new(error)}
+	if !e.inbox.ask(q) {
+		return e.cfg.closing()
+	}
+	select {
+	case <-q.done:
+		return *q.err
+	case <-e.stopped:
+		return e.cfg.closing()
+	case <-ctx.Done():
+		return contextError(ctx.Err())
 	}
 }

@@ -1,18 +1,13 @@
 package engine
 
-import (
-	"iter"
-	"sync"
-
-	"parley/engine/kv"
-)
+import "sync"
 
 // An inbox carries what clients want to the loop. The loop empties it between two
 // passes.
 type inbox struct {
 	mu     sync.Mutex
 	jobs   incoming
-	looks  []look // questions about the cache
+	looks  []look
 	closed bool
 	wake   chan struct{} // one pending wake-up is enough
 }
@@ -25,10 +20,11 @@ type incoming struct {
 	asked   []*job // wanted back if they have not begun
 }
 
-// A look is a question about the cache that the loop answers between passes.
+// A look is something to be done between passes, on the loop's own goroutine.
 type look struct {
-	take func(iter.Seq[kv.Event])
-	done chan struct{}
+	do   func(*loop)
+	done chan struct{} // closed when it was done, or failed
+	err  *error        // why it failed
 }
 
 func newInbox() *inbox { return &inbox{wake: make(chan struct{}, 1)} }
@@ -47,7 +43,7 @@ func (b *inbox) withdraw(j *job) { b.put(func() { b.jobs.asked = append(b.jobs.a
 // resume reports to the loop that a paused job's client reads again.
 func (b *inbox) resume(j *job) { b.put(func() { b.jobs.resumed = append(b.jobs.resumed, j) }, true) }
 
-// ask has the loop answer a question. It reports false if the engine is closed.
+// ask has the loop do something. It reports false if the engine is closed.
 func (b *inbox) ask(q look) bool { return b.put(func() { b.looks = append(b.looks, q) }, false) }
 
 // put has write add to the inbox and wakes the loop, if the engine is open or what is
@@ -71,7 +67,7 @@ func (b *inbox) close() {
 	b.rouse()
 }
 
-// take empties the inbox but for questions.
+// take empties the inbox but for looks.
 func (b *inbox) take() (jobs incoming, closed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -79,7 +75,7 @@ func (b *inbox) take() (jobs incoming, closed bool) {
 	return jobs, b.closed
 }
 
-// takeLooks takes the questions.
+// takeLooks takes the looks.
 func (b *inbox) takeLooks() (looks []look) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

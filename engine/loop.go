@@ -88,6 +88,7 @@ func (l *loop) attend() (closed bool) {
 	}
 	if closed {
 		l.failAll(l.cfg.closing())
+		l.sched.CloseIntakes(l.cfg.Now())
 	}
 	return closed
 }

@@ -72,6 +72,17 @@ func (f *Ferry) TakeFor(dst []Move, blocks []int32) []Move {
 	return dst
 }
 
+// TakeAt appends the copies that a slot of a tier waits for, in the order in which they
+// are to be done. They wait no longer.
+func (f *Ferry) TakeAt(dst []Move, t Tier, slot int32) []Move {
+	if f.left == 0 {
+		return dst
+	}
+	dst = f.take(dst, f.last[blockSlot{t, slot}])
+	f.trim()
+	return dst
+}
+
 // TakeOldest appends up to most copies, or a few more if those need others
 // done first, in the order in which they are to be done.
 func (f *Ferry) TakeOldest(dst []Move, most int) []Move {

@@ -24,7 +24,7 @@ func (s *Scheduler) admit(now time.Time) Wait {
 		}
 		if why := s.begin(q, now); why == ForTurn {
 			s.waiting = slices.Delete(s.waiting, i, i+1)
-		} else if !s.reclaim(q, now) {
+		} else if !(why == ForMemory && s.yieldIntake(now)) && !s.reclaim(q, now) {
 			return why
 		}
 	}
@@ -40,6 +40,7 @@ func (s *Scheduler) begin(q *Seq, now time.Time) Wait {
 	case s.blocksShort(q) > 0:
 		return ForMemory
 	}
+	q.hash(len(q.Tokens) - q.Coming) // of an answer that is resumed, more than the prompt is known
 	claim := kv.Claim{
 		Prompt: q.Tokens,
 		Hashes: q.hashes,

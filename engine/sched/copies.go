@@ -139,6 +139,7 @@ func (s *Scheduler) Lost(m kv.Move, now time.Time) {
 			s.preempt(q, now)
 		}
 	}
+	s.endIntakes(func(in *Intake) bool { return m.To == kv.Device && slices.Contains(in.table.Blocks, m.ToSlot) }, now)
 	s.cache.Forget(m.Hash)
 }
 

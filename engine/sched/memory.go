@@ -17,6 +17,9 @@ func (s *Scheduler) room(q *Seq, tokens int, now time.Time) bool {
 		if needs <= 0 || needs <= s.cache.Available()-s.lent(q.Class) && s.cache.Grow(&q.Table, tokens, now) {
 			return true
 		}
+		if s.yieldIntake(now) {
+			continue
+		}
 		victim := s.victim(q)
 		s.preempt(victim, now)
 		if victim == q {

@@ -75,10 +75,12 @@ type seats struct {
 	heads []*Seq // scratch: of the waiting sequences with each objective the first
 }
 
-// transfers are copies between tiers: how long they take, and those that can wait.
+// transfers are copies between tiers: how long they take, and those that can wait; and
+// the room for blocks that come from other workers.
 type transfers struct {
-	pace  copyPace
-	ferry kv.Ferry
+	pace    copyPace
+	ferry   kv.Ferry
+	intakes []*Intake
 }
 
 // Preemptions count sequences that had to make room.

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 
+	"parley"
 	"parley/compute"
 	"parley/engine/kv"
 )
@@ -156,6 +157,23 @@ func (s *Store) read(m kv.Move) ([]byte, error) {
 	s.cfg.Device.Read(data, m.FromSlot)
 	return data, nil
 }
+
+// ReadBlock copies the block of a name out of a slot of a tier into dst. Copies that
+// were begun must be settled. If the block is damaged, the error is [ErrDamaged].
+func (s *Store) ReadBlock(dst []byte, from kv.Tier, slot int32, name parley.BlockHash) error {
+	switch from {
+	case kv.Host:
+		copy(dst, s.host(slot))
+	case kv.Disk:
+		return s.file.read(dst, slot, name)
+	default:
+		s.cfg.Device.Read(dst, slot)
+	}
+	return nil
+}
+
+// WriteBlock copies a block that was read into a slot of the device.
+func (s *Store) WriteBlock(slot int32, src []byte) { s.cfg.Device.Write(slot, src) }
 
 func (s *Store) host(slot int32) []byte {
 	return s.arena[int64(slot)*s.cfg.BlockBytes:][:s.cfg.BlockBytes]

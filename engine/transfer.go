@@ -1,0 +1,150 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"parley"
+	"parley/engine/kv"
+	"parley/engine/sched"
+)
+
+// Blocks computed by another worker that runs the same model are as good as our own: their
+// names say everything that their bytes depend on, but for what both workers must have in
+// common. [Engine.ReadBlocks] is the giving side, an [Intake] the taking one. Both work
+// between passes, on as many blocks at a time as the caller brings memory for.
+
+// ErrNoRoom says that an intake has ended: running sequences need the memory.
+var ErrNoRoom = errors.New("engine: there is no room for more blocks")
+
+// errNoContent says that the engine was not told how to read and write blocks.
+var errNoContent = errors.New("engine: blocks of this engine cannot be exchanged")
+
+// ReadBlocks copies the blocks with the given names into room, one after the other, until
+// one is not known or does not fit, and returns how many it copied. After an error, room
+// may still be written to.
+func (e *Engine) ReadBlocks(ctx context.Context, names []parley.BlockHash, room []byte) (n int, err error) {
+	if e.cfg.Content == nil {
+		return 0, errNoContent
+	}
+	copied := 0
+	err = e.visit(ctx, func(l *loop) { copied = l.readBlocks(names, room) })
+	if err != nil {
+		return 0, err
+	}
+	return copied, nil
+}
+
+func (l *loop) readBlocks(names []parley.BlockHash, room []byte) (n int) {
+	size := l.cfg.Content.Bytes
+	for ; n < len(names) && len(room) >= size; n++ {
+		t, slot, copies, ok := l.sched.Locate(names[n])
+		if !ok || !l.copy(copies) || l.cfg.Content.Read(room[:size], t, slot, names[n]) != nil {
+			break
+		}
+		room = room[size:]
+	}
+	l.cache.worked = l.cache.worked || n > 0
+	return n
+}
+
+// An Intake takes blocks of one prompt into the cache that another worker computed. It
+// keeps them there until it is closed.
+type Intake struct {
+	engine *Engine
+	room   *sched.Intake
+	sched  *sched.Scheduler // that it is an intake of: a restarted loop has another
+}
+
+// OpenIntake makes room for the blocks among the first tokens of what r asks to compute
+// that are not cached here. It returns nil if there are none, or there is no room.
+func (e *Engine) OpenIntake(ctx context.Context, r *parley.Request, tokens int) (*Intake, error) {
+	q := e.intakeSeq(r)
+	if q == nil || e.cfg.Content == nil {
+		return nil, nil
+	}
+	q.Prepare()
+	in := &Intake{engine: e}
+	most := min(tokens, len(q.Tokens)-1) / kv.BlockTokens // the last token is computed in any case
+	err := e.visit(ctx, func(l *loop) {
+		in.sched, in.room = l.sched, l.sched.OpenIntake(q, most, l.cfg.Now())
+	})
+	if err != nil { // it may still be opened, before it is closed
+		e.inbox.ask(look{do: in.end, done: make(chan struct{}), err: new(error)})
+		return nil, err
+	}
+	if in.room == nil {
+		return nil, nil
+	}
+	return in, nil
+}
+
+// intakeSeq returns what r asks to compute as a sequence, nil if what is cached is of no
+// use for it.
+func (e *Engine) intakeSeq(r *parley.Request) *sched.Seq {
+	tokens := r.Prompt
+	for i := range r.Resume {
+		if w := &r.Resume[i]; !w.Done && len(r.Prompt)+len(w.Tokens) > len(tokens) {
+			tokens = append(append(make([]parley.Token, 0, len(r.Prompt)+len(w.Tokens)), r.Prompt...), w.Tokens...)
+		}
+	}
+	if len(tokens) == 0 || len(tokens) > e.cfg.Model.ContextTokens || r.PromptLogprobs || r.Embed {
+		return nil
+	}
+	return &sched.Seq{
+		Tokens:       tokens,
+		Prompt:       len(tokens),
+		Class:        r.Class,
+		Tenant:       r.Tenant,
+		Salt:         r.Salt,
+		PublicTokens: r.PublicTokens,
+		Retain:       r.Retain,
+	}
+}
+
+// Missing returns the names of the blocks to bring, in order.
+func (in *Intake) Missing() []parley.BlockHash { return in.room.Missing() }
+
+// Put takes the next blocks, one after the other in data. The error is [ErrNoRoom] if the
+// intake has ended. After any error, data may still be read.
+func (in *Intake) Put(ctx context.Context, data []byte) error {
+	ok := false
+	err := in.engine.visit(ctx, func(l *loop) { ok = l.putBlocks(in, data, l.cfg.Now()) })
+	if err == nil && !ok {
+		err = ErrNoRoom
+	}
+	return err
+}
+
+func (l *loop) putBlocks(in *Intake, data []byte, now time.Time) bool {
+	size := l.cfg.Content.Bytes
+	for ; len(data) >= size; data = data[size:] {
+		if in.sched != l.sched {
+			return false
+		}
+		slot, copies, ok := l.sched.Place(in.room, now)
+		if !ok {
+			return false
+		}
+		l.copy(copies) // what they lose is not ours
+		if !in.room.Open() {
+			return false
+		}
+		l.cfg.Content.Write(slot, data[:size])
+		l.sched.Placed(in.room, now)
+		l.cache.worked = true
+	}
+	return true
+}
+
+// Close ends the intake. What came stays in the cache as long as there is room.
+func (in *Intake) Close() {
+	_ = in.engine.visit(context.Background(), in.end) // an engine that closes ends all intakes
+}
+
+func (in *Intake) end(l *loop) {
+	if in.room != nil && in.sched == l.sched {
+		l.sched.CloseIntake(in.room, l.cfg.Now())
+	}
+}

@@ -1,0 +1,211 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"parley"
+	"parley/compute"
+	"parley/engine/kv"
+	"parley/engine/sched"
+)
+
+// carry brings the blocks that to misses of r from one engine to another, up to batch at
+// a time, and returns how many came.
+func carry(t *testing.T, from, to *Engine, r *parley.Request, batch int) (moved int) {
+	t.Helper()
+	in, err := to.OpenIntake(t.Context(), r, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if in == nil {
+		return 0
+	}
+	defer in.Close()
+	names := in.Missing()
+	for moved < len(names) {
+		room := make([]byte, batch*compute.BlockTokens)
+		n, err := from.ReadBlocks(t.Context(), names[moved:], room)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n == 0 {
+			break
+		}
+		if err := in.Put(t.Context(), room[:n*compute.BlockTokens]); errors.Is(err, ErrNoRoom) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		moved += n
+	}
+	return moved
+}
+
+// TestBlocksMoveBetweenEngines computes prompts on one engine and has another take their
+// blocks over: it computes the rest alone, and the same tokens follow. The counter's next
+// token depends on every token in the pool, and the cleanup of newCounter checks the
+// account of blocks on both sides.
+func TestBlocksMoveBetweenEngines(t *testing.T) {
+	small := sched.Config{Blocks: 16, StepTokens: 64, StepOutputs: 8, Seqs: 4}
+	tiers := small
+	tiers.Cache = kv.Config{HostBlocks: 8, DiskBlocks: 64}
+	large := sched.Config{Blocks: 80, StepTokens: 64, StepOutputs: 8, Seqs: 4}
+	for name, test := range map[string]struct {
+		from, to sched.Config
+		ahead    bool
+		least    int // blocks that must have come over all prompts
+	}{
+		"plain":      {from: large, to: large, least: 5 * 6},
+		"from tiers": {from: tiers, to: large, least: 5 * 6},
+		"into tiers": {from: large, to: tiers, least: 5 * 6},
+		"small":      {from: small, to: small, least: 6},
+		"ahead":      {from: large, to: large, ahead: true, least: 5 * 6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				from := newCounter(t, &counter{ahead: test.ahead}, test.from)
+				to := newCounter(t, &counter{ahead: test.ahead}, test.to)
+				request := func(seed int) *parley.Request {
+					return &parley.Request{Prompt: long(seed+2, 100), MaxTokens: 5, Salt: parley.Salt{byte(seed % 2)}}
+				}
+				for seed := range 5 {
+					ask(t, from, request(seed))
+				}
+				moved := 0
+				for seed := range 5 {
+					r := request(seed)
+					came := carry(t, from, to, r, 1+seed)
+					got, last, err := collect(t.Context(), to, r)
+					if err != nil || !slices.Equal(got[0], expect(r.Prompt, len(got[0]))) {
+						t.Errorf("prompt %d: %v, %v", seed, got, err)
+					}
+					if want := came * compute.BlockTokens; last.Usage.CachedTokens != want {
+						t.Errorf("prompt %d: %d tokens were cached, %d came", seed, last.Usage.CachedTokens, want)
+					}
+					moved += came
+				}
+				if moved < test.least {
+					t.Errorf("%d blocks came, want at least %d", moved, test.least)
+				}
+			})
+		})
+	}
+}
+
+// TestAnotherSaltFindsNothing asks for the same tokens under another salt.
+func TestAnotherSaltFindsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := sched.Config{Blocks: 80, StepTokens: 64, StepOutputs: 8, Seqs: 4}
+		from, to := newCounter(t, &counter{}, cfg), newCounter(t, &counter{}, cfg)
+		r := &parley.Request{Prompt: long(3, 100), MaxTokens: 5, Salt: parley.Salt{1}, PublicTokens: 40}
+		ask(t, from, r)
+		other := *r
+		other.Salt = parley.Salt{2}
+		if moved := carry(t, from, to, &other, 4); moved != 2 {
+			t.Errorf("%d blocks came under another salt, want the 2 public ones", moved)
+		}
+	})
+}
+
+// TestAnAnswerMovesWithItsBlocks resumes an answer on an engine that has its blocks, also
+// those of what was said: it computes only what is not in a full block.
+func TestAnAnswerMovesWithItsBlocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := sched.Config{Blocks: 80, StepTokens: 64, StepOutputs: 8, Seqs: 4}
+		n := &counter{}
+		from, to := newCounter(t, &counter{}, cfg), newCounter(t, n, cfg)
+		r := &parley.Request{Prompt: long(3, 100), MaxTokens: 60, Stop: parley.Stop{IgnoreEnd: true}}
+		whole := ask(t, from, r)
+		rest := *r
+		rest.Resume = []parley.Partial{{Tokens: whole[:40:40]}}
+		if moved := carry(t, from, to, &rest, 4); moved != 139/compute.BlockTokens {
+			t.Errorf("%d blocks came, want %d", moved, 139/compute.BlockTokens)
+		}
+		computed := 0
+		n.fault = func(s *compute.Step) { computed += len(s.Tokens) }
+		if got := ask(t, to, &rest); !slices.Equal(got, whole[40:]) {
+			t.Errorf("%v followed, want %v", got, whole[40:])
+		}
+		// The end of the prompt, what was said after the last full block, and the answer.
+		if most := 4 + 140%compute.BlockTokens + 20; computed > most {
+			t.Errorf("%d tokens were computed, want at most %d", computed, most)
+		}
+	})
+}
+
+// TestAnIntakeGivesWay holds most of the pool with an intake, and asks for more than is
+// left: the request is answered, and the intake ends.
+func TestAnIntakeGivesWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newCounter(t, &counter{}, sched.Config{Blocks: 16, StepTokens: 64, StepOutputs: 8, Seqs: 4})
+		in, err := e.OpenIntake(t.Context(), &parley.Request{Prompt: long(2, 200)}, 200)
+		if err != nil || in == nil || len(in.Missing()) != 12 {
+			t.Fatal(in, err)
+		}
+		defer in.Close()
+		data := make([]byte, 12*compute.BlockTokens)
+		for i := range data {
+			data[i] = byte(long(2, 200)[i])
+		}
+		if err := in.Put(t.Context(), data[:10*compute.BlockTokens]); err != nil {
+			t.Fatal(err)
+		}
+		r := &parley.Request{Prompt: long(5, 150), MaxTokens: 20, Stop: parley.Stop{IgnoreEnd: true}}
+		if got := ask(t, e, r); !slices.Equal(got, expect(r.Prompt, 20)) {
+			t.Errorf("got %v", got)
+		}
+		if err := in.Put(t.Context(), data[10*compute.BlockTokens:]); !errors.Is(err, ErrNoRoom) {
+			t.Errorf("%v, want %v", err, ErrNoRoom)
+		}
+	})
+}
+
+// TestIntakesAreLeft leaves an intake after each number of blocks: by closing it, by a
+// context that ends, and by closing the engine.
+func TestIntakesAreLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := sched.Config{Blocks: 20, StepTokens: 64, StepOutputs: 8, Seqs: 4, Cache: kv.Config{HostBlocks: 6}}
+		r := &parley.Request{Prompt: long(3, 150), MaxTokens: 3}
+		data := make([]byte, 150)
+		for i := range data {
+			data[i] = byte(r.Prompt[i])
+		}
+		for blocks := range 10 {
+			for _, way := range []string{"close", "cancel", "end"} {
+				e := newCounter(t, &counter{}, cfg)
+				ask(t, e, &parley.Request{Prompt: long(9, 200), MaxTokens: 3}) // what must be evicted
+				ctx, cancel := context.WithCancel(t.Context())
+				in, err := e.OpenIntake(ctx, r, 150)
+				if err != nil || in == nil {
+					t.Fatal(in, err)
+				}
+				if err := in.Put(ctx, data[:blocks*compute.BlockTokens]); err != nil {
+					t.Fatal(err)
+				}
+				if way == "end" {
+					cancel()
+					continue // newCounter's cleanup closes the engine
+				}
+				if way == "cancel" {
+					cancel()
+					_ = in.Put(ctx, data[blocks*compute.BlockTokens:])
+				}
+				in.Close()
+				cancel()
+				if got := ask(t, e, r); !slices.Equal(got, expect(r.Prompt, 3)) {
+					t.Errorf("%s after %d blocks: %v, want %v", way, blocks, got, expect(r.Prompt, 3))
+				}
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		e := newCounter(t, &counter{}, cfg)
+		if _, err := e.OpenIntake(ctx, r, 150); err != nil && parley.CodeOf(err) != parley.Cancelled {
+			t.Error(err)
+		}
+	})
+}
