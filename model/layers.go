@@ -207,3 +207,10 @@ func activation(cfg *weights.Config) compute.Activation {
 	}
 	return compute.SiLU
 }
+
+// An architecture is the order in which a family of models applies its
+// layers. Forward starts from the step's tokens and leaves the normed hidden
+// state of every row in the network's h.
+type architecture interface {
+	forward(n *network)
+}

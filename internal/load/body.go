@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"parley/sim/traffic"
 )
@@ -45,6 +47,33 @@ func (f Form) path() string {
 	return "/completions"
 }
 
+// A Target is a server to measure, and how to speak to it.
+type Target struct {
+	// URL is where its API begins, such as http://127.0.0.1:8080/v1. The /v1 is
+	// added where there is no path at all.
+	URL string
+	// Model is the name of the model to ask.
+	Model string
+	// Key is sent as bearer token, if there is one.
+	Key string
+	// Send says in which form prompts are sent.
+	Send Form
+	// IgnoreEnd asks the server to continue past the model's own end of text, so
+	// that answers have the length wanted. Most servers know the word; one that
+	// does not may refuse it.
+	IgnoreEnd bool
+	// Content makes the prompts.
+	Content traffic.Content
+	// Timeout bounds each request; 0 means five minutes.
+	Timeout time.Duration
+	// AllowRemote permits servers other than this machine. A load test can take
+	// a server down, so that must be meant.
+	AllowRemote bool
+	// HTTP, if it is not nil, carries the requests; the check for this machine
+	// is then the caller's.
+	HTTP *http.Client
+}
+
 // A message is one of a chat request.
 type message struct {
 	Role    traffic.Role `json:"role"`
@@ -65,52 +94,51 @@ type call struct {
 	} `json:"stream_options"`
 }
 
-// body writes r as JSON in the target's form.
-func (c *Client) body(r *traffic.Request) ([]byte, error) {
-	out := call{Model: c.target.Model, MaxTokens: r.OutputTokens, IgnoreEnd: c.target.IgnoreEnd, Stream: true}
+// body writes r as JSON in the target's form. Earlier answers of its conversation that
+// are known stand in it as the server gave them.
+func (t *Target) body(r *traffic.Request, known map[uint64]string) ([]byte, error) {
+	out := call{Model: t.Model, MaxTokens: r.OutputTokens, IgnoreEnd: t.IgnoreEnd, Stream: true}
 	out.StreamOptions.IncludeUsage = true
-	switch c.target.Send {
+	switch t.Send {
 	case Chat:
-		out.Messages = c.messages(r)
+		out.Messages = t.messages(r, known)
 	case Text:
-		out.Prompt = c.text(r)
+		out.Prompt = t.text(r, known)
 	case IDs:
-		out.Prompt = c.target.Content.Tokens(r.Prompt)
+		out.Prompt = t.Content.Tokens(r.Prompt)
 	}
 	return json.Marshal(out)
 }
 
 // messages makes a message of each run of parts by the same speaker.
-func (c *Client) messages(r *traffic.Request) (out []message) {
-	known := c.answers.recall(r)
+func (t *Target) messages(r *traffic.Request, known map[uint64]string) (out []message) {
 	for i := 0; i < len(r.Prompt); {
 		var text strings.Builder
 		role := r.Prompt[i].Role
 		for ; i < len(r.Prompt) && r.Prompt[i].Role == role; i++ {
-			c.writePart(&text, r.Prompt[i], known)
+			t.writePart(&text, r.Prompt[i], known)
 		}
 		out = append(out, message{role, text.String()})
 	}
 	return out
 }
 
-func (c *Client) text(r *traffic.Request) string {
-	known := c.answers.recall(r)
+func (t *Target) text(r *traffic.Request, known map[uint64]string) string {
 	var text strings.Builder
 	for _, p := range r.Prompt {
-		c.writePart(&text, p, known)
+		t.writePart(&text, p, known)
 	}
 	return text.String()
 }
 
 // writePart writes the words of a part, or for an earlier answer the server's
 // own.
-func (c *Client) writePart(text *strings.Builder, p traffic.Part, known map[uint64]string) {
+func (t *Target) writePart(text *strings.Builder, p traffic.Part, known map[uint64]string) {
 	if own, ok := known[p.Key]; ok && p.Role == traffic.Assistant {
 		text.WriteString(own)
 		return
 	}
-	c.target.Content.WriteWords(text, p)
+	t.Content.WriteWords(text, p)
 }
 
 // answers remembers what the server said in open conversations, so that

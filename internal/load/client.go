@@ -20,33 +20,6 @@ import (
 	"parley/sim/traffic"
 )
 
-// A Target is a server to measure, and how to speak to it.
-type Target struct {
-	// URL is where its API begins, such as http://127.0.0.1:8080/v1. The /v1 is
-	// added where there is no path at all.
-	URL string
-	// Model is the name of the model to ask.
-	Model string
-	// Key is sent as bearer token, if there is one.
-	Key string
-	// Send says in which form prompts are sent.
-	Send Form
-	// IgnoreEnd asks the server to continue past the model's own end of text, so
-	// that answers have the length wanted. Most servers know the word; one that
-	// does not may refuse it.
-	IgnoreEnd bool
-	// Content makes the prompts.
-	Content traffic.Content
-	// Timeout bounds each request; 0 means five minutes.
-	Timeout time.Duration
-	// AllowRemote permits servers other than this machine. A load test can take
-	// a server down, so that must be meant.
-	AllowRemote bool
-	// HTTP, if it is not nil, carries the requests; the check for this machine
-	// is then the caller's.
-	HTTP *http.Client
-}
-
 // A Client sends requests to one target. It may be used by many goroutines.
 type Client struct {
 	target  Target
@@ -200,7 +173,7 @@ func (c *Client) Send(ctx context.Context, r *traffic.Request, intended time.Tim
 // exchange sends r and reads the answer. It calls sending when the request is
 // ready to leave.
 func (c *Client) exchange(ctx context.Context, r *traffic.Request, got *answer, sending func()) error {
-	body, err := c.body(r)
+	body, err := c.target.body(r, c.answers.recall(r))
 	if err != nil {
 		return err
 	}

@@ -2,13 +2,9 @@ package host
 
 import (
 	"fmt"
-	"log/slog"
-	"slices"
 	"strconv"
 	"strings"
 
-	"parley/compute"
-	"parley/compute/cpu"
 	"parley/compute/cuda"
 )
 
@@ -82,66 +78,4 @@ func gpuDevice(index int) (Device, error) {
 		return Device{}, err
 	}
 	return Device{GPU: true, Index: index, Name: devices[index].Name, FreeBytes: free}, nil
-}
-
-// PlanDevice chooses what computes, by the first candidate's DeviceName, and
-// divides its memory between the models. Unless a GPU was asked for by name, the
-// processor serves where none can be used or the models do not fit, and the log
-// says why. It returns the plans and the memory that was divided.
-func PlanDevice(candidates []Candidate, log *slog.Logger) (plans []*Plan, available int64, err error) {
-	name := ""
-	if len(candidates) > 0 {
-		name = candidates[0].Config.DeviceName
-	}
-	device, why, err := ChooseDevice(name)
-	if err != nil {
-		return nil, 0, err
-	}
-	if why != nil {
-		log.Info("using the CPU", "because", why)
-	}
-	if device.GPU {
-		plans, err = PlanMemory(onDevice(candidates, device), device.FreeBytes)
-		if err == nil || strings.HasPrefix(name, DeviceCUDA) {
-			return plans, device.FreeBytes, err
-		}
-		log.Warn("using the CPU: the models do not fit the GPU", "device", device.Name, "because", err)
-	}
-	if available, err = AvailableBytes(); err != nil {
-		return nil, 0, err
-	}
-	plans, err = PlanMemory(candidates, available)
-	return plans, available, err
-}
-
-func onDevice(candidates []Candidate, d Device) []Candidate {
-	out := slices.Clone(candidates)
-	for i := range out {
-		out[i].Config.Device = d
-	}
-	return out
-}
-
-// newBackend opens what the plan's model computes on. A draft model shares the
-// threads of the model that it guesses for.
-func (p *Plan) newBackend(beside compute.Backend) (compute.Backend, error) {
-	if d := p.cfg.Device; d.GPU {
-		return cuda.Open(d.Index)
-	}
-	o := cpu.Options{Threads: p.cfg.Threads, Path: p.cfg.Path, Numerics: p.cfg.Numerics}
-	o.Share, _ = beside.(*cpu.CPU)
-	backend, err := cpu.New(o)
-	if err == nil && p.cfg.wrap != nil {
-		return p.cfg.wrap(backend), nil
-	}
-	return backend, err
-}
-
-// Err returns what keeps the device from computing, nil while it works. After
-// a failure of a GPU nothing can be computed until the process starts again.
-func (h *Host) Err() error {
-	if d, ok := h.backend.(interface{ Err() error }); ok {
-		return d.Err()
-	}
-	return nil
 }

@@ -21,14 +21,6 @@ type draft struct {
 	ck      *weights.Checkpoint
 }
 
-// forDraft returns how the draft model of a model is hosted.
-func (c Config) forDraft() Config {
-	c.Name, c.Draft, c.DraftName = c.DraftName, nil, ""
-	c.KVHostBytes, c.KVDiskBytes = 0, 0 // what is read again costs little
-	c.KVHostBytes, c.KVDiskBytes = 0, 0 // what it has not, it computes again
-	return c
-}
-
 // loadDraft loads the planned draft model, if there is one, onto the threads
 // of a backend.
 func (p *Plan) loadDraft(on compute.Backend, tokenizer *token.Tokenizer) (*draft, error) {

@@ -5,37 +5,10 @@ import (
 	"iter"
 	"slices"
 
-	"parley/compute"
 	"parley/engine/kv"
 	"parley/route/kvindex"
 	"parley/worker"
 )
-
-// followedKept is how many batches a reader in this process may be behind before it
-// takes everything again.
-const followedKept = 256
-
-// told returns what passes the events of a cache on to a journal; see
-// [engine.Config.Events].
-func told(to *worker.Journal) func(iter.Seq[kv.Event]) {
-	return func(events iter.Seq[kv.Event]) { to.Append(named(events)) }
-}
-
-// named returns events by the keys of their blocks, which are enough for who
-// knows how they are made. Runs of one kind in one tier become one event.
-func named(events iter.Seq[kv.Event]) (out []kvindex.Event) {
-	for e := range events {
-		kind, tier := kvindex.Kind(e.Kind), kvindex.CacheTier(e.Tier)
-		if n := len(out); n == 0 || out[n-1].Kind != kind || out[n-1].Tier != tier {
-			out = append(out, kvindex.Event{Kind: kind, Tier: tier, BlockTokens: compute.BlockTokens})
-		}
-		if kind != kvindex.Cleared {
-			last := &out[len(out)-1]
-			last.Keys = append(last.Keys, e.Hash.Key())
-		}
-	}
-	return out
-}
 
 // Source returns what [Host.Follow] reports to an index.
 func (h *Host) Source() kvindex.Source {

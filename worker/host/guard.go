@@ -6,18 +6,10 @@ import (
 	"mime"
 	"net/http"
 	"strings"
-	"sync"
 
 	"parley"
 	"parley/internal/local"
 )
-
-// credentials are what gateways show that gave them to the worker when it registered:
-// one for each gateway.
-type credentials struct {
-	mu        sync.Mutex
-	byGateway map[string][sha256.Size]byte
-}
 
 // Accept answers requests that show a credential, which a gateway has given out. It
 // replaces the one before of the same gateway.

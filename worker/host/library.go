@@ -138,11 +138,7 @@ func (l *Library) size(c Candidate) (cfg Config, need int64, refusal error) {
 		wanted = min(wanted, contextDefault)
 	}
 	fits := int((l.cfg.Budget-p.fixedBytes())/p.kvBytes(compute.BlockTokens)) * compute.BlockTokens
-	cfg.ContextTokens = max(min(wanted, fits), 1)
-	if cfg.KVTokens == 0 {
-		cfg.KVTokens = cfg.ContextTokens
-	}
-	cfg.KVTokens = (cfg.KVTokens + compute.BlockTokens - 1) / compute.BlockTokens * compute.BlockTokens
+	cfg = cfg.sized(max(min(wanted, fits), 1))
 	need = p.fixedBytes() + p.kvBytes(cfg.KVTokens)
 	if fits < min(contextLeast, wanted) || need > l.cfg.Budget {
 		refusal = parley.Invalid("model", "The model %s does not fit this machine: weights and activations need %s "+

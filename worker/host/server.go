@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"iter"
@@ -129,8 +130,7 @@ func (s *Server) load() (*waking, error) {
 		return nil, err
 	}
 	w := &waking{registry: prometheus.NewRegistry()}
-	c.Config.Registry = w.registry
-	c.Config.Events = s.publish
+	c.Config = c.Config.registering(w.registry).reporting(s.publish)
 	if s.publisher != nil {
 		s.publisher.SetModel(c.Config.Name)
 	}
@@ -160,21 +160,6 @@ func (s *Server) publish(events iter.Seq[kv.Event]) {
 		batch = append(batch, blockEvent(&e))
 	}
 	s.publisher.Publish(time.Now(), batch)
-}
-
-// blockEvent returns an event as it travels. The cache's tiers and kinds are in
-// the order that the index has. Tokens of a block that came from the disk are
-// not known: it has zeros.
-func blockEvent(e *kv.Event) kvevents.BlockEvent {
-	b := kvevents.BlockEvent{Kind: kvindex.Kind(e.Kind), Tier: kvindex.CacheTier(e.Tier), Hash: e.Hash,
-		Parent: e.Parent}
-	for _, t := range e.Tokens {
-		if t != 0 {
-			b.Tokens = e.Tokens
-			break
-		}
-	}
-	return b
 }
 
 // errAsleep is what requests meet while the worker sleeps.
@@ -393,4 +378,11 @@ func (s *Server) EventPorts() (events, replay int) {
 		return 0, 0
 	}
 	return s.publisher.Ports()
+}
+
+// credentials are what gateways show that gave them to the worker when it registered:
+// one for each gateway.
+type credentials struct {
+	mu        sync.Mutex
+	byGateway map[string][sha256.Size]byte
 }

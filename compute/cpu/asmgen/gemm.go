@@ -5,35 +5,6 @@ import "fmt"
 // panelOutputs is how many outputs a panel of weights has.
 const panelOutputs = 32
 
-// gemm writes the kernels that multiply with matrices, and those that prepare
-// activations for them.
-func gemm() *assembler {
-	a := &assembler{}
-	for _, m := range []isa{avx512, avx2} {
-		for _, q := range packings {
-			a.gemmPacked(m, q)
-		}
-		for _, w := range []weightType{f32, f16, bf16} {
-			a.gemmFloat(m, w)
-		}
-		a.quantize(m)
-	}
-	for _, w := range []weightType{f32, f16, bf16} {
-		a.gemmWide(w)
-	}
-	for _, q := range packings {
-		a.unpack(q)
-	}
-	for _, q := range []packing{q80, q4k, q6k} {
-		a.gemmTiles(q)
-	}
-	for _, q := range []packing{q80, q40} {
-		a.pack(q)
-	}
-	a.brain()
-	return a
-}
-
 // rowAddress returns the address of row r of up to six, when SI holds the
 // first one, R9 the stride and R10 the address of row 3.
 func rowAddress(r int) string {

@@ -94,3 +94,55 @@ func (a *assembler) stubs() []byte {
 	}
 	return out
 }
+
+// gemm writes the kernels that multiply with matrices, and those that prepare
+// activations for them.
+func gemm() *assembler {
+	a := &assembler{}
+	for _, m := range []isa{avx512, avx2} {
+		for _, q := range packings {
+			a.gemmPacked(m, q)
+		}
+		for _, w := range []weightType{f32, f16, bf16} {
+			a.gemmFloat(m, w)
+		}
+		a.quantize(m)
+	}
+	for _, w := range []weightType{f32, f16, bf16} {
+		a.gemmWide(w)
+	}
+	for _, q := range packings {
+		a.unpack(q)
+	}
+	for _, q := range []packing{q80, q4k, q6k} {
+		a.gemmTiles(q)
+	}
+	for _, q := range []packing{q80, q40} {
+		a.pack(q)
+	}
+	a.brain()
+	return a
+}
+
+// neonKernels writes all kernels for arm64.
+func neonKernels() *assembler {
+	a := neon{&assembler{}}
+	a.pause()
+	a.prefetch()
+	for _, q := range packings {
+		a.gemmPacked(q)
+	}
+	for _, w := range []weightType{f32, f16, bf16} {
+		a.gemmFloat(w)
+	}
+	a.quantize()
+	a.rowKernels()
+	a.gate("gateSiLU", false)
+	a.gate("gateGELU", true)
+	for _, kv := range []kvType{kvF32, kvBF16, kvInt8, kvFP8} {
+		a.scores(kv)
+		a.weigh(kv)
+		a.addValues(kv)
+	}
+	return a.assembler
+}

@@ -18,29 +18,6 @@ const (
 	constantsAt xreg = 21
 )
 
-// neonKernels writes all kernels for arm64.
-func neonKernels() *assembler {
-	a := neon{&assembler{}}
-	a.pause()
-	a.prefetch()
-	for _, q := range packings {
-		a.gemmPacked(q)
-	}
-	for _, w := range []weightType{f32, f16, bf16} {
-		a.gemmFloat(w)
-	}
-	a.quantize()
-	a.rowKernels()
-	a.gate("gateSiLU", false)
-	a.gate("gateGELU", true)
-	for _, kv := range []kvType{kvF32, kvBF16, kvInt8, kvFP8} {
-		a.scores(kv)
-		a.weigh(kv)
-		a.addValues(kv)
-	}
-	return a.assembler
-}
-
 // A regs is the registers of one value.
 type regs []vreg
 
