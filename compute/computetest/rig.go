@@ -36,6 +36,13 @@ func Floats(r *rand.Rand, n int) []float32 {
 
 // Tensor returns a tensor whose elements are of the order of 1/sqrt(cols).
 func Tensor(r *rand.Rand, t weights.DType, rows, cols int) weights.Tensor {
+	if t == weights.F8E4M3 {
+		rounded, err := Tensor(r, weights.F32, rows, cols).ToF8()
+		if err != nil {
+			panic(err)
+		}
+		return rounded
+	}
 	data := make([]byte, rows*t.RowBytes(cols))
 	scale := 1 / math.Sqrt(float64(cols))
 	if t.BlockLen() == 1 {

@@ -56,7 +56,7 @@ func roundKV(kind compute.KVType, x []float32) {
 	case compute.KVFP8:
 		scale, inverse := kvScale(kind, x)
 		for i, v := range x {
-			x[i] = fp8Values[toFP8(float32(v*inverse))] * weights.FromBF16(scale)
+			x[i] = weights.FromE4M3(weights.ToE4M3(float32(v*inverse))) * weights.FromBF16(scale)
 		}
 	}
 }
@@ -152,62 +152,6 @@ func TestInt8RoundsToEven(t *testing.T) {
 			t.Errorf("%v is rounded to %v, want %v", v, got, want)
 		}
 	}
-}
-
-// nearestFP8 finds the code by looking at all of them.
-func nearestFP8(v float32) byte {
-	best, distance := 0, math.Inf(1)
-	for code := range 0x7f {
-		d := math.Abs(math.Abs(float64(v)) - float64(fp8Values[code]))
-		if d < distance || d == distance && code%2 == 0 {
-			best, distance = code, d
-		}
-	}
-	if math.Signbit(float64(v)) {
-		best |= 0x80
-	}
-	return byte(best)
-}
-
-func TestFP8Values(t *testing.T) {
-	for code, want := range map[byte]float32{0x00: 0, 0x01: 1. / 512, 0x07: 7. / 512, 0x08: 1. / 64, 0x38: 1,
-		0xb9: -1.125, 0x7e: 448} {
-		if got := fp8Values[code]; got != want {
-			t.Errorf("code %#x is %v, want %v", code, got, want)
-		}
-	}
-	for code := range 0x100 {
-		v := fp8Values[code]
-		if code&0x7f == 0x7f {
-			if v == v {
-				t.Errorf("code %#x is %v, want not a number", code, v)
-			}
-			continue
-		}
-		if got := toFP8(v); got != byte(code) {
-			t.Errorf("%v has code %#x, want %#x", v, got, code)
-		}
-		for _, near := range []float32{v * 1.0625, v * 1.03125, v + 1./1024, v - 1./1024,
-			math.Nextafter32(v*1.0625, 0), math.Nextafter32(v*1.0625, 500)} {
-			if got, want := toFP8(near), nearestFP8(near); got != want {
-				t.Errorf("%v has code %#x, want %#x", near, got, want)
-			}
-		}
-	}
-}
-
-func FuzzFP8IsNearest(f *testing.F) {
-	for _, v := range []float32{0, 1, -0.0146, 448, 464, 500, 1e-9, 3e38} {
-		f.Add(v)
-	}
-	f.Fuzz(func(t *testing.T, v float32) {
-		if v != v {
-			t.Skip("not a number has no nearest one")
-		}
-		if got, want := toFP8(v), nearestFP8(v); got != want {
-			t.Errorf("%v has code %#x, want %#x", v, got, want)
-		}
-	})
 }
 
 // TestTokensAreStoredAlone stores one token among others and alone, and wants the same bytes.

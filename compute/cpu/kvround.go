@@ -49,42 +49,6 @@ const roundingShift = 3 << 22
 // toInt8 rounds a number of at most 127 to the nearest integer, of two to the even one.
 func toInt8(v float32) byte { return byte(math.Float32bits(v + roundingShift)) }
 
-// toFP8 rounds to the nearest E4M3 number, of two to the even one. Numbers
-// beyond the greatest become that.
-func toFP8(v float32) byte {
-	const (
-		leastNormal    = 1.0 / 64
-		perSubnormal   = 512 // one over the least number
-		exponentOffset = (127 - 7) << 3
-		greatest       = 0x7e
-	)
-	bits := math.Float32bits(v)
-	sign, magnitude := byte(bits>>31)<<7, bits&^(1<<31)
-	if size := math.Float32frombits(magnitude); size < leastNormal {
-		return sign | byte(math.Float32bits(float32(size*perSubnormal)+roundingShift))
-	}
-	rounded := (magnitude+0x7ffff+magnitude>>20&1)>>20 - exponentOffset
-	return sign | byte(min(rounded, greatest))
-}
-
-// fp8Values are the numbers that E4M3 codes stand for.
-var fp8Values = decodeFP8()
-
-func decodeFP8() (values [256]float32) {
-	for code := range values {
-		exponent, mantissa := code>>3&15, float64(code&7)
-		v := math.Ldexp(mantissa, 1-7-3)
-		if exponent > 0 {
-			v = math.Ldexp(8+mantissa, exponent-7-3)
-		}
-		if code&0x7f == 0x7f {
-			v = math.NaN()
-		}
-		values[code] = float32(math.Copysign(v, float64(1-2*(code>>7))))
-	}
-	return values
-}
-
 // widen sets dst to the numbers or codes of src, as many as dst has.
 func widen(kind compute.KVType, dst []float32, src []byte) {
 	switch kind {
@@ -100,7 +64,7 @@ func widen(kind compute.KVType, dst []float32, src []byte) {
 		}
 	case compute.KVFP8:
 		for i, v := range src[:len(dst)] {
-			dst[i] = fp8Values[v]
+			dst[i] = weights.FromE4M3(v)
 		}
 	}
 }
@@ -159,7 +123,7 @@ func narrowInt8(dst []byte, stride int, x []float32) uint16 {
 func narrowFP8(dst []byte, stride int, x []float32) uint16 {
 	scale, inverse := kvScale(compute.KVFP8, x)
 	for i, v := range x {
-		dst[i*stride] = toFP8(float32(v * inverse))
+		dst[i*stride] = weights.ToE4M3(float32(v * inverse))
 	}
 	return scale
 }

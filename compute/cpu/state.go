@@ -141,7 +141,8 @@ func grow[T any](s *[]T, n int) []T {
 // A weight is a matrix. Its stored form serves to read single rows, its
 // packed form, if it has one, to be multiplied.
 type weight struct {
-	stored     weights.Tensor
+	stored     weights.Tensor // as computed with; without Data if narrow has it
+	narrow     weights.Tensor // F8E4M3, which is computed with as BF16
 	rows, cols int
 	packed     []byte
 	panelBytes int

@@ -25,7 +25,11 @@ func (w *weight) takes(rows int) forms {
 
 // readRow dequantizes a row.
 func (w *weight) readRow(dst []float32, i int) {
-	must(weights.Dequantize(dst, w.stored.Type, w.stored.Row(i)))
+	t := &w.stored
+	if w.narrow.Data != nil {
+		t = &w.narrow
+	}
+	must(t.ReadRow(dst, i))
 }
 
 // must stops on errors that Upload has excluded.
@@ -43,7 +47,7 @@ func panelSize(t weights.DType, cols int) int {
 	switch t {
 	case weights.F32:
 		return t.RowBytes(cols) * panelOutputs
-	case weights.F16, weights.BF16: // in whole steps of the matrix unit
+	case weights.F16, weights.BF16, weights.F8E4M3: // in whole steps of the matrix unit
 		return stepsOf(cols) * panelStep
 	}
 	return 0
@@ -60,7 +64,9 @@ func PackedBytes(t weights.DType, rows, cols int) int64 {
 }
 
 // Upload packs a matrix for multiplication, or dequantizes a vector. The
-// tensor's own bytes stay in use: rows of an embedding are read there.
+// tensor's own bytes stay in use: rows of an embedding are read there. A matrix of
+// F8E4M3 is widened to BF16, its scales included: the processor has no
+// instructions for it.
 func (c *CPU) Upload(t weights.Tensor) (compute.Weight, error) {
 	if err := checkTensor(t); err != nil {
 		return nil, err
@@ -68,7 +74,11 @@ func (c *CPU) Upload(t weights.Tensor) (compute.Weight, error) {
 	w := &weight{stored: t, rows: t.Rows(), cols: t.Cols()}
 	if w.rows == 1 {
 		w.vector = make([]float32, w.cols)
-		return w, weights.Dequantize(w.vector, t.Type, t.Data)
+		return w, t.ReadRow(w.vector, 0)
+	}
+	if t.Type == weights.F8E4M3 {
+		w.narrow, t.Type = t, weights.BF16
+		w.stored = weights.Tensor{Name: t.Name, Type: t.Type, Shape: t.Shape}
 	}
 	w.panelBytes, w.packing, w.brain = panelSize(t.Type, w.cols), packings[t.Type], c.brainFormOf(t.Type)
 	if w.panelBytes == 0 {
@@ -109,22 +119,26 @@ func checkTensor(t weights.Tensor) error {
 		return fmt.Errorf("cpu: tensor %s has %d bytes, but %v of type %s is %d rows of %d bytes: the file is damaged",
 			t.Name, len(t.Data), t.Shape, t.Type, t.Rows(), row)
 	}
-	return nil
+	return t.CheckScales()
 }
 
 func (j *packJob) run(_, from, to int) {
 	for p := from; p < to; p++ {
 		first := p * panelOutputs
 		outputs := min(panelOutputs, j.w.rows-first)
+		t := &j.w.stored
+		if j.w.narrow.Data != nil {
+			t, first = j.w.narrow.RowsBF16(first, outputs), 0
+		}
 		switch {
 		case j.w.packing != nil:
-			j.w.packing.pack(j.kernels, j.w.panel(p), &j.w.stored, first, outputs)
-		case j.w.stored.Type == weights.F32:
-			packFloats[uint32](j.w.panel(p), &j.w.stored, first, outputs)
-		case j.w.stored.Type == weights.BF16 && j.w.brain != nil:
-			packPairs(j.w.panel(p), &j.w.stored, first, outputs)
+			j.w.packing.pack(j.kernels, j.w.panel(p), t, first, outputs)
+		case t.Type == weights.F32:
+			packFloats[uint32](j.w.panel(p), t, first, outputs)
+		case t.Type == weights.BF16 && j.w.brain != nil:
+			packPairs(j.w.panel(p), t, first, outputs)
 		default:
-			packFloats[uint16](j.w.panel(p), &j.w.stored, first, outputs)
+			packFloats[uint16](j.w.panel(p), t, first, outputs)
 		}
 	}
 }

@@ -38,6 +38,7 @@ func TestUploadChecksSizes(t *testing.T) {
 		"no type":   {Type: 24, Shape: []int{2, 32}, Data: make([]byte, 64)},
 		"negative":  {Type: weights.F32, Shape: []int{-2, 8}, Data: nil},
 		"overflow":  {Type: weights.F32, Shape: []int{1 << 40, 1 << 40}, Data: nil},
+		"no scales": {Type: weights.F8E4M3, Shape: []int{2, 8}, Data: make([]byte, 16)},
 		"no column": {Type: weights.F32, Shape: []int{4, 0}, Data: nil},
 	} {
 		if _, err := c.Upload(bad); err == nil {

@@ -285,8 +285,8 @@ type rowConverter struct {
 
 // convert writes row i as it will be stored, and says what that lost.
 func (r *rowConverter) convert(dst []byte, i int) (loss, error) {
-	src := r.t.Row(r.sourceRow(r.p, i))
-	if err := Dequantize(r.values, r.t.Type, src); err != nil {
+	from := r.sourceRow(r.p, i)
+	if err := r.t.ReadRow(r.values, from); err != nil {
 		return loss{}, err
 	}
 	offset := float32(0)
@@ -297,7 +297,7 @@ func (r *rowConverter) convert(dst []byte, i int) (loss, error) {
 		r.values[j] += offset
 	}
 	if r.t.Type == r.p.dtype && offset == 0 {
-		copy(dst, src)
+		copy(dst, r.t.Row(from))
 	} else if err := Quantize(dst, r.p.dtype, r.values); err != nil {
 		return loss{}, err
 	}

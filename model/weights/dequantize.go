@@ -8,7 +8,8 @@ import (
 
 // Dequantize writes the elements stored in src into dst. The length of dst
 // must be a whole number of blocks of type t, and src must be exactly as long
-// as they are.
+// as they are. Elements of type [F8E4M3] are worth nothing without their
+// scales: [Tensor.ReadRow] and [Tensor.Float32s] read them.
 func Dequantize(dst []float32, t DType, src []byte) error {
 	if err := checkRow(t, len(dst), len(src)); err != nil {
 		return err
@@ -36,6 +37,9 @@ func Dequantize(dst []float32, t DType, src []byte) error {
 func checkRow(t DType, n, size int) error {
 	if !t.Computable() {
 		return fmt.Errorf("tensors of type %s are not supported: convert the model to one of %v", t, computableNames())
+	}
+	if t == F8E4M3 {
+		return fmt.Errorf("elements of type %s cannot be converted without their scales", t)
 	}
 	if n%t.BlockLen() != 0 {
 		return fmt.Errorf("%d elements are not a whole number of %s blocks of %d", n, t, t.BlockLen())

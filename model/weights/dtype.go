@@ -23,6 +23,8 @@ const (
 	Q5_K DType = 13
 	Q6_K DType = 14
 	BF16 DType = 30
+	// F8E4M3 has scales beside its elements; see [Tensor].
+	F8E4M3 DType = 1005
 )
 
 // Types that exist in model files and can be listed, but not computed with.
@@ -33,7 +35,6 @@ const (
 	typeU16    DType = 1002
 	typeU32    DType = 1003
 	typeU64    DType = 1004
-	typeF8E4M3 DType = 1005
 	typeF8E5M2 DType = 1006
 	typeI8     DType = 24
 	typeI16    DType = 25
@@ -62,6 +63,8 @@ var layouts = map[DType]blockLayout{
 	Q5_K: {"Q5_K", 256, 176, true},
 	Q6_K: {"Q6_K", 256, 210, true},
 
+	F8E4M3: {"F8_E4M3", 1, 1, true},
+
 	9:          {"Q8_1", 32, 36, false},
 	10:         {"Q2_K", 256, 84, false},
 	11:         {"Q3_K", 256, 110, false},
@@ -89,7 +92,6 @@ var layouts = map[DType]blockLayout{
 	typeU16:    {"U16", 1, 2, false},
 	typeU32:    {"U32", 1, 4, false},
 	typeU64:    {"U64", 1, 8, false},
-	typeF8E4M3: {"F8_E4M3", 1, 1, false},
 	typeF8E5M2: {"F8_E5M2", 1, 1, false},
 }
 
@@ -109,7 +111,7 @@ func (t DType) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 // tensor of this type can be listed.
 func (t DType) Known() bool { _, ok := layouts[t]; return ok }
 
-// Computable reports whether [Dequantize] can read the type.
+// Computable reports whether tensors of the type can be computed with.
 func (t DType) Computable() bool { return layouts[t].computed }
 
 // BlockLen returns how many elements of a row share one block; a row's length
@@ -139,6 +141,7 @@ func ParseDType(name string) (DType, error) {
 	return 0, fmt.Errorf("unknown tensor type %q: use one of %s", name, strings.Join(computableNames(), ", "))
 }
 
+// computableNames lists the types that a model can be converted to.
 func computableNames() []string {
 	var names []string
 	for _, t := range []DType{F32, F16, BF16, Q8_0, Q6_K, Q5_K, Q5_1, Q5_0, Q4_K, Q4_1, Q4_0} {

@@ -148,7 +148,7 @@ func (e *expectation) check(t Tensor, ok bool, shape []int) error {
 		return fmt.Errorf("tensor %s has type %s, which is not supported: convert the model to one of %v", e.name,
 			t.Type, computableNames())
 	}
-	return nil
+	return t.CheckScales()
 }
 
 func problemList(problems []error) error {

@@ -15,6 +15,10 @@ type Tensor struct {
 	// Shape is written outermost first: a matrix is [rows, cols].
 	Shape []int
 	Data  []byte
+	// Scales belong to type [F8E4M3] alone: one for each row and each group of
+	// [F8Group] columns that begins, [rows][groups]. An element is the product
+	// of its code and the scale of its group.
+	Scales []float32
 }
 
 // Elements returns the number of elements.
@@ -49,14 +53,41 @@ func (t Tensor) Row(i int) []byte {
 	return t.Data[i*n : (i+1)*n : (i+1)*n]
 }
 
+// ReadRow sets dst to the elements of row i.
+func (t Tensor) ReadRow(dst []float32, i int) error {
+	if t.Type != F8E4M3 {
+		return Dequantize(dst, t.Type, t.Row(i))
+	}
+	n := t.ScaleCols()
+	if len(dst) != t.Cols() || len(t.Scales) < (i+1)*n {
+		return fmt.Errorf("tensor %s: row %d of %d elements with %d scales is not %d elements", t.Name, i, t.Cols(),
+			len(t.Scales), len(dst))
+	}
+	readF8(dst, t.Row(i), t.Scales[i*n:][:n])
+	return nil
+}
+
 // Float32s returns all elements as a new slice.
 func (t Tensor) Float32s() ([]float32, error) {
 	if !t.Type.Computable() {
 		return nil, fmt.Errorf("tensor %s: type %s is not supported", t.Name, t.Type)
 	}
+	if err := t.CheckScales(); err != nil {
+		return nil, err
+	}
 	out := make([]float32, t.Elements())
-	if err := Dequantize(out, t.Type, t.Data); err != nil {
-		return nil, fmt.Errorf("tensor %s: %w", t.Name, err)
+	if t.Type != F8E4M3 {
+		if err := Dequantize(out, t.Type, t.Data); err != nil {
+			return nil, fmt.Errorf("tensor %s: %w", t.Name, err)
+		}
+		return out, nil
+	}
+	if len(t.Data) != len(out) {
+		return nil, fmt.Errorf("tensor %s: %d elements of type %s are not %d bytes", t.Name, len(out), t.Type,
+			len(t.Data))
+	}
+	for i, cols := 0, t.Cols(); i < t.Rows(); i++ {
+		readF8(out[i*cols:][:cols], t.Row(i), t.Scales[i*groups(cols):][:groups(cols)])
 	}
 	return out, nil
 }
@@ -64,8 +95,19 @@ func (t Tensor) Float32s() ([]float32, error) {
 // slab returns part i of n equal parts of the outermost dimension's rows,
 // with the given shape.
 func (t Tensor) slab(name string, i, n int, shape []int) Tensor {
-	size := len(t.Data) / n
-	return Tensor{Name: name, Type: t.Type, Shape: shape, Data: t.Data[i*size : (i+1)*size : (i+1)*size]}
+	return Tensor{
+		Name:   name,
+		Type:   t.Type,
+		Shape:  shape,
+		Data:   part(t.Data, i, n),
+		Scales: part(t.Scales, i, n),
+	}
+}
+
+// part returns part i of n equal parts of a slice.
+func part[T any](all []T, i, n int) []T {
+	size := len(all) / n
+	return all[i*size : (i+1)*size : (i+1)*size]
 }
 
 // tensorBytes returns the size of a tensor with this type and shape, or an
