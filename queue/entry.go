@@ -30,6 +30,7 @@ type Entry struct {
 	// Owner is for the caller, who gets entries back from the queue.
 	Owner any
 
+	wrote    time.Time // its latest token
 	state    State
 	order    uint64 // of arrival
 	arrived  time.Time
@@ -41,7 +42,6 @@ type Entry struct {
 	link     neighbours
 	expires  int // place in the heap of deadlines
 	turn     time.Time
-	wrote    time.Time
 }
 
 // A State is where an entry is. Every entry that was pushed ends in exactly one

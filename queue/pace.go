@@ -227,16 +227,19 @@ func (r *rhythm) learn(gap time.Duration, now time.Time) {
 	}
 	x = min(x, oddGap*r.present) // it may have been the reader who was slow
 	r.present += (x - r.present) / 32
-	r.least = min(r.least*math.Exp(float64(now.Sub(r.at))/float64(rhythmMemory)), r.present)
-	r.at = now
+	if passed := now.Sub(r.at); passed != 0 { // the tokens of a pass often come at one time
+		r.least *= math.Exp(float64(passed) / float64(rhythmMemory))
+		r.at = now
+	}
+	r.least = min(r.least, r.present)
 }
+
+// due reports whether it is time to adjust the limit.
+func (r *rhythm) due(now time.Time) bool { return now.Sub(r.since) >= rhythmWindow && r.present != 0 }
 
 // adjust moves the limit to where the rhythm would be right, if it is
 // proportional to the number that is written, as it is where that matters.
 func (r *rhythm) adjust(running, held int, most time.Duration, now time.Time) {
-	if now.Sub(r.since) < rhythmWindow || r.present == 0 {
-		return
-	}
 	r.since = now
 	right := float64(running) * max(most.Seconds(), slowest*r.least) / r.present
 	switch {

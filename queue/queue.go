@@ -277,11 +277,15 @@ func (q *Queue) Served(e *Entry, tokens int, now time.Time) {
 		q.pace.add(tokens)
 		if !e.wrote.IsZero() {
 			q.rhythm.learn(now.Sub(e.wrote)/time.Duration(tokens), now)
-			q.rhythm.adjust(q.running, q.intake.entries, q.gaps.least(q.cfg.TokenMax), now)
+			if q.rhythm.due(now) {
+				q.rhythm.adjust(q.running, q.intake.entries, q.gaps.least(q.cfg.TokenMax), now)
+			}
 		}
 		e.wrote = now
 	}
-	q.observe(now)
+	if !now.Equal(q.shed.at) { // else nothing has passed since the last token of the same pass
+		q.observe(now)
+	}
 }
 
 // Finish ends a dispatched entry that cost computed prompt tokens and output tokens,

@@ -209,6 +209,9 @@ func (s *shedder) observe(now time.Time, standing time.Duration, waiting int, pe
 		s.active = true
 	}
 	if !s.active {
+		if s.level == 0 {
+			return
+		}
 		s.level *= math.Exp(-float64(passed) / float64(shedMemory))
 		return
 	}

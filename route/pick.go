@@ -332,14 +332,10 @@ func (r *Router) setBack(d *Decision) {
 
 // choose takes one of the candidates that are left.
 func (r *Router) choose(q *Request, known bool, d *Decision) {
-	slices.SortFunc(r.ranked, byScore)
+	d.Ties = r.rankTies()
 	c := &r.ranked[0]
-	d.Ties = 1
-	for d.Ties < len(r.ranked) && r.ranked[d.Ties].score <= c.score+float64(r.cfg.TieTokens) {
-		d.Ties++
-	}
 	if len(r.ranked) > 1 {
-		d.Ahead = r.ranked[1].score - c.score
+		d.Ahead = r.ahead(d.Ties)
 	}
 	switch {
 	case !known && q.Key != "":
@@ -354,6 +350,36 @@ func (r *Router) choose(q *Request, known bool, d *Decision) {
 	if d.Passed == d.Name {
 		d.Passed = ""
 	}
+}
+
+// rankTies puts the candidates that are about as good as the best to the front, in
+// their order, and returns how many they are.
+func (r *Router) rankTies() (n int) {
+	best := math.Inf(1)
+	for i := range r.ranked {
+		best = min(best, r.ranked[i].score)
+	}
+	for i := range r.ranked {
+		if r.ranked[i].score <= best+float64(r.cfg.TieTokens) {
+			r.ranked[n], r.ranked[i] = r.ranked[i], r.ranked[n]
+			n++
+		}
+	}
+	slices.SortFunc(r.ranked[:n], byScore)
+	return n
+}
+
+// ahead returns how much worse the second best candidate is than the best, of which
+// ties are about as good.
+func (r *Router) ahead(ties int) float64 {
+	if ties > 1 {
+		return r.ranked[1].score - r.ranked[0].score
+	}
+	next := math.Inf(1)
+	for i := range r.ranked[1:] {
+		next = min(next, r.ranked[1+i].score)
+	}
+	return next - r.ranked[0].score
 }
 
 // lessLoaded takes two of the first candidates at random and returns the one

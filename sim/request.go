@@ -33,17 +33,19 @@ const (
 	finished
 )
 
-// A request is one attempt to have something answered.
+// A request is one attempt to have something answered. What every token needs comes
+// first, so that it lies in few lines of the processor's cache.
 type request struct {
+	seat    seat
+	times   times
+	written int
+	length  int // of the answer
+	seq     sched.Seq
+	entry   queue.Entry
 	*script
-	entry    queue.Entry
-	seq      sched.Seq
 	query    route.Request
 	decision route.Decision
-	times    times
-	written  int
 	tally    *tally
-	seat     seat
 	// told is called when the attempt has ended.
 	told func(r *request, what news, retry time.Duration)
 }
@@ -60,6 +62,7 @@ type seat struct {
 // before, if the request had another worker.
 func (r *request) prepare(objective time.Duration, now time.Duration) {
 	known := r.prompt + r.written
+	r.length = r.output()
 	if r.seq.Owner != nil {
 		r.seq = sched.Seq{}
 	}
@@ -71,9 +74,9 @@ func (r *request) prepare(objective time.Duration, now time.Duration) {
 // write makes the next token known and returns whether it is the last.
 func (r *request) write(now time.Duration) (last bool) {
 	r.written++
-	r.seq.Tokens = r.tokens[:r.prompt+r.written]
+	r.seq.Tokens = r.seq.Tokens[:len(r.seq.Tokens)+1] // those of the script
 	if r.times.first == 0 {
 		r.times.first = now
 	}
-	return r.written >= r.output()
+	return r.written >= r.length
 }

@@ -24,6 +24,7 @@ type station struct {
 	price     float64 // of a worker, for an hour
 	queue     *queue.Queue
 	workers   []*worker
+	byID      map[route.ID]*worker // those that the router knows
 	numbers   int
 	turn      int // of round robin
 	// parked are requests whose turn has come and for which no worker has room.
@@ -46,7 +47,12 @@ func newStation(p *PoolSpec, seed uint64, m *meter) (*station, error) {
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return nil, err
 	}
-	t := &station{PoolSpec: p, price: machine.price, objective: parley.SLO{TTFT: m.ttft, TPOT: m.tpot}}
+	t := &station{
+		PoolSpec:  p,
+		price:     machine.price,
+		objective: parley.SLO{TTFT: m.ttft, TPOT: m.tpot},
+		byID:      map[route.ID]*worker{},
+	}
 	var err error
 	if t.queue, err = queue.New(config); err != nil {
 		return nil, err
@@ -101,6 +107,7 @@ func (t *station) start(in time.Duration) {
 		if err := w.join(); err != nil {
 			t.fail(err)
 		}
+		t.byID[w.id] = w
 		t.dispatch()
 	})
 }
@@ -109,6 +116,7 @@ func (t *station) start(in time.Duration) {
 func (t *station) remove(w *worker) {
 	if w.up() {
 		t.router.Leave(w.id)
+		delete(t.byID, w.id)
 	}
 	w.phase = gone
 	t.workers = slices.DeleteFunc(t.workers, func(x *worker) bool { return x == w })
@@ -272,13 +280,13 @@ func (t *station) offer(r *request) bool {
 	}
 	t.router.Sent(&r.query, &d, now)
 	r.decision = d
-	i := slices.IndexFunc(t.workers, func(w *worker) bool { return w.phase == ready && w.id == d.Worker })
-	if i < 0 {
+	w := t.byID[d.Worker]
+	if w == nil || w.phase != ready {
 		t.fail(errors.New("the router picked a worker that is not there"))
 		return true
 	}
 	r.prepare(t.objective.TTFT, t.clock.now)
-	t.workers[i].take(r)
+	w.take(r)
 	return true
 }
 

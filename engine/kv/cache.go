@@ -1,6 +1,10 @@
 package kv
 
-import "time"
+import (
+	"time"
+
+	"parley/internal/largepage"
+)
 
 // NewCache returns a cache with every block free.
 func NewCache(cfg Config) (*Cache, error) {
@@ -12,6 +16,7 @@ func NewCache(cfg Config) (*Cache, error) {
 	c.slots.total = [tiers]int{cfg.Blocks, cfg.HostBlocks, cfg.DiskBlocks}
 	blocks := cfg.Blocks + cfg.HostBlocks + cfg.DiskBlocks
 	c.tree.nodes = make([]node, 1+blocks)
+	largepage.Ask(c.tree.nodes)
 	c.tree.freeNodes = make([]int32, 0, blocks)
 	for t := range tiers {
 		c.slots.free[t] = make([]int32, 0, c.slots.total[t])
@@ -39,7 +44,7 @@ func (c *Cache) reset() {
 	c.tree.byContent = newIndex(len(c.tree.nodes), c.cfg.Seed)
 	c.ghosts = newGhosts(c.cfg.Ghosts, c.cfg.Seed)
 	c.cached.spans, c.cached.freeSpans = append(c.cached.spans[:0], span{}), c.cached.freeSpans[:0]
-	c.cached.ages, c.cached.cells = [buckets]list{}, [tiers][2]cellSet{}
+	c.cached.ages, c.cached.cells, c.cached.aging = [buckets]list{}, [tiers][2]cellSet{}, 0
 	c.slots.cached = [tiers]int{}
 	c.cached.retained, c.cached.retainedBlocks = c.cached.retained[:0], 0
 	c.learn.waiting = [kinds][buckets]float64{}

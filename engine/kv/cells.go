@@ -31,6 +31,10 @@ func (c *Cache) unlink(l *list, which int, id int32) {
 func (c *Cache) insert(l *list, which int, id int32) {
 	const stepsMost = 16
 	order := c.cached.spans[id].order
+	if l.tail == 0 || c.cached.spans[l.tail].order < order { // as spans that grow older come
+		c.pushBack(l, which, id)
+		return
+	}
 	next, steps := l.head, 0
 	for next != 0 && c.cached.spans[next].order < order && steps < stepsMost {
 		next = c.cached.spans[next].links[which].next

@@ -1,6 +1,10 @@
 package kv
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"parley/internal/largepage"
+)
 
 // An index finds a small number by a 64-bit key, with open addressing. It is
 // written by hand because it must not allocate while blocks come and go, which
@@ -20,14 +24,19 @@ type indexEntry struct {
 // newIndex returns an index for up to most keys.
 func newIndex(most int, seed uint64) index {
 	width := max(bits.Len(uint(most)+uint(most)/2), 4)
-	return index{entries: make([]indexEntry, 1<<width), shift: uint8(64 - width),
-		odd: (seed+0x9e3779b97f4a7c15)*0xbf58476d1ce4e5b9 | 1}
+	x := index{entries: make([]indexEntry, 1<<width), shift: uint8(64 - width)}
+	x.odd = (seed+0x9e3779b97f4a7c15)*0xbf58476d1ce4e5b9 | 1
+	largepage.Ask(x.entries)
+	return x
 }
 
 func (x *index) home(key uint64) int { return int((key ^ key>>32) * x.odd >> x.shift) }
 
 // find returns the value of key, or 0.
 func (x *index) find(key uint64) int32 {
+	if x.n == 0 { // as that of ghosts is until the first eviction: no memory need be looked at
+		return 0
+	}
 	mask := len(x.entries) - 1
 	for i := x.home(key); ; i = (i + 1) & mask {
 		if e := &x.entries[i]; e.value == 0 || e.key == key {

@@ -1,6 +1,9 @@
 package kv
 
-import "math/bits"
+import (
+	"math"
+	"math/bits"
+)
 
 // newSpan makes a span of the nodes from deep upwards, all in one tier, that
 // were just released by one table.
@@ -29,6 +32,7 @@ func (c *Cache) newSpan(deep int32, blocks int, kind uint8, t *Table, keep int64
 	c.slots.cached[tier] += blocks
 	c.learn.arrive(kind, blocks)
 	c.pushBack(&c.cached.ages[0], linkAge, id)
+	c.ages(id, 0)
 	if tier == Device {
 		c.charge(id, blocks)
 		c.retain(id)
@@ -99,9 +103,10 @@ func (c *Cache) dropIfEmpty(id int32) {
 // age moves spans on to the bucket of their age. Each list is in order of
 // time, so only its head needs a look.
 func (c *Cache) age() {
-	if c.cfg.Policy == LRU {
+	if c.cfg.Policy == LRU || c.clock.now < c.cached.aging {
 		return
 	}
+	c.cached.aging = math.MaxInt64
 	for k := range uint8(buckets - 1) {
 		for id := c.cached.ages[k].head; id != 0 && c.seconds(id) >= c.learn.edges[k+1]; id = c.cached.ages[k].head {
 			s := &c.cached.spans[id]
@@ -119,7 +124,17 @@ func (c *Cache) age() {
 				}
 			}
 		}
+		if id := c.cached.ages[k].head; id != 0 {
+			c.ages(id, k)
+		}
 	}
+}
+
+// ages notes that a span of a bucket will reach the next one.
+func (c *Cache) ages(id int32, bucket uint8) {
+	const early = 2 // nanoseconds, for what is rounded
+	at := c.cached.spans[id].times.since + int64(c.learn.edges[bucket+1]*1e9) - early
+	c.cached.aging = min(c.cached.aging, at)
 }
 
 func (c *Cache) seconds(id int32) float64 {

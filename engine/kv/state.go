@@ -54,7 +54,9 @@ type spanSet struct {
 	freeSpans []int32
 	order     uint64
 	ages      [buckets]list
-	cells     [tiers][2]cellSet // [1]: of those over budget
+	// aging is when the first span may reach the next bucket of age, or before.
+	aging int64
+	cells [tiers][2]cellSet // [1]: of those over budget
 
 	retained       []int32 // heap of spans, the first to expire on top
 	retainedBlocks int

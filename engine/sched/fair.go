@@ -40,17 +40,21 @@ func newLedger(weights [parley.Classes]float64) ledger {
 	return l
 }
 
-// join makes a request of the tenant count as present.
-func (l *ledger) join(class parley.Class, tenant string) {
-	c := &l.classes[class]
+// join makes a request count as present, and gives it the account of its tenant.
+func (l *ledger) join(q *Seq) {
+	c := &l.classes[q.Class]
 	if c.present == 0 {
 		if least, others := l.leastClass(); others {
 			c.Lift(least)
 		}
 	}
 	c.present++
-	t, returns := c.tenants.Join(tenant)
-	if least, others := c.tenants.Least(t); returns && others {
+	t, returns := c.tenants.Join(q.Tenant)
+	q.account = t
+	if !returns {
+		return
+	}
+	if least, others := c.tenants.Least(t); others {
 		t.Lift(least)
 	}
 }
@@ -66,18 +70,24 @@ func (l *ledger) leastClass() (least float64, present bool) {
 }
 
 // leave ends the presence of one request.
-func (l *ledger) leave(class parley.Class, tenant string) {
-	c := &l.classes[class]
+func (l *ledger) leave(q *Seq) {
+	c := &l.classes[q.Class]
 	c.present--
-	c.tenants.Leave(c.tenants.Find(tenant))
+	c.tenants.Leave(q.account)
+	q.account = nil // its memory may be another tenant's soon
 }
 
-// charge records that tokens were computed for a tenant.
-func (l *ledger) charge(class parley.Class, tenant string, tokens int) {
-	c := &l.classes[class]
-	c.Charge(float64(tokens), l.weights[class])
+// charge records that tokens were computed for a request. One that has left meanwhile
+// has no account at hand.
+func (l *ledger) charge(q *Seq, tokens int) {
+	c := &l.classes[q.Class]
+	c.Charge(float64(tokens), l.weights[q.Class])
 	c.total += float64(tokens)
-	if t := c.tenants.Find(tenant); t != nil {
+	t := q.account
+	if t == nil {
+		t = c.tenants.Find(q.Tenant)
+	}
+	if t != nil {
 		t.Charge(float64(tokens), 1)
 	}
 }
@@ -94,9 +104,7 @@ func (l *ledger) compare(a, b *Seq) int {
 		return cmp.Or(fairshare.Compare(&ca.Account, &cb.Account), cmp.Compare(b.Class, a.Class))
 	}
 	if a.Tenant != b.Tenant {
-		t := l.classes[a.Class].tenants
-		return cmp.Or(fairshare.Compare(&t.Find(a.Tenant).Account, &t.Find(b.Tenant).Account),
-			cmp.Compare(a.order, b.order))
+		return cmp.Or(fairshare.Compare(&a.account.Account, &b.account.Account), cmp.Compare(a.order, b.order))
 	}
 	return cmp.Or(a.due().Compare(b.due()), cmp.Compare(a.order, b.order))
 }

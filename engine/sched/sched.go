@@ -290,7 +290,7 @@ func (s *Scheduler) Advance(plan *Plan) {
 	for _, p := range plan.Parts {
 		p.Seq.advance(p.Tokens)
 		if !p.Seq.Background {
-			s.ledger.charge(p.Seq.Class, p.Seq.Tenant, p.Tokens)
+			s.ledger.charge(p.Seq, p.Tokens)
 		}
 	}
 }

@@ -6,9 +6,11 @@ import (
 
 	"parley"
 	"parley/engine/kv"
+	"parley/internal/fairshare"
 )
 
-// A Seq is one continuation on its way through the engine.
+// A Seq is one continuation on its way through the engine. What every pass looks at
+// comes first, so that it lies in few lines of the processor's cache.
 type Seq struct {
 	// Tokens are the known tokens: the prompt and what was chosen so far. The
 	// engine appends to them; they are all to be computed.
@@ -17,20 +19,36 @@ type Seq struct {
 	Computed int
 	// Most is how many tokens the sequence can ever have.
 	Most int
-	// Forks is how many further sequences will continue this one's prompt, of
-	// Prompt tokens, as Most does here.
-	Forks, Prompt int
+	// Draft is how many tokens were guessed after the known ones, to be
+	// checked in the next pass if there is room.
+	Draft int
+	// Coming is how many of the last tokens are not known yet; see [Seq.Expect].
+	Coming int
 	// EveryRow asks for the logits of each prompt token, not of the last one
 	// alone. Such a prompt is computed whole, whatever is cached.
 	EveryRow bool
 	// Whole computes the prompt from its beginning, whatever is cached.
 	Whole bool
-	// Class and Tenant decide whose turn it is, and whose cache is charged.
-	Class  parley.Class
-	Tenant string
 	// Background sequences get turns only while no other has work. No account is
 	// kept of them, and they make room first.
 	Background bool
+	// Paused keeps the sequence from getting turns: its client does not read
+	// fast enough.
+	Paused   bool
+	boarding bool // some of its computed tokens may wait for a copy
+	// Class and Tenant decide whose turn it is, and whose cache is charged.
+	Class   parley.Class
+	account *fairshare.Party // of Tenant, while it waits or runs; nil in the background
+	// Owner is for the caller, who gets sequences back in plans.
+	Owner any
+	// Deadline is when the sequence is worth nothing any more; zero means never.
+	Deadline time.Time
+	// Table holds the sequence's blocks while it runs.
+	Table  kv.Table
+	Tenant string
+	// Forks is how many further sequences will continue this one's prompt, of
+	// Prompt tokens, as Most does here.
+	Forks, Prompt int
 	// Salt keeps the sequence's blocks from being shared under another salt, but
 	// for those that lie in the first PublicTokens tokens.
 	Salt         parley.Salt
@@ -41,18 +59,6 @@ type Seq struct {
 	Objective, Waited time.Duration
 	// Retain is how long its blocks should stay in the cache after it.
 	Retain time.Duration
-	// Deadline is when the sequence is worth nothing any more; zero means never.
-	Deadline time.Time
-	// Draft is how many tokens were guessed after the known ones, to be
-	// checked in the next pass if there is room.
-	Draft int
-	// Coming is how many of the last tokens are not known yet; see [Seq.Expect].
-	Coming int
-	// Paused keeps the sequence from getting turns: its client does not read
-	// fast enough.
-	Paused bool
-	// Table holds the sequence's blocks while it runs.
-	Table kv.Table
 	// Cached says what was found in the cache at the first admission.
 	Cached kv.Admission
 	// Waits says what the sequence waited for before it was first admitted.
@@ -61,11 +67,8 @@ type Seq struct {
 	// then waited.
 	Preempted int
 	Away      time.Duration
-	// Owner is for the caller, who gets sequences back in plans.
-	Owner any
 
 	hashes   []parley.BlockHash // of the leading full blocks
-	boarding bool               // some of its computed tokens may wait for a copy
 	granted  int                // tokens it may compute in the present pass
 	order    uint64             // of arrival
 	arrived  time.Time
@@ -103,16 +106,23 @@ func (q *Seq) behind() int { return len(q.Tokens) - q.Computed }
 // hash names the full blocks among the first n tokens.
 func (q *Seq) hash(n int) {
 	const size = kv.BlockTokens
-	for i := len(q.hashes); i < n/size; i++ {
+	if len(q.hashes) >= n/size {
+		return
+	}
+	q.hashes = slices.Grow(q.hashes, n/size-len(q.hashes))
+	for _, part := range []struct {
+		end  int
+		salt parley.Salt
+	}{{min(n, q.PublicTokens) / size, parley.Salt{}}, {n / size, q.Salt}} {
+		from := len(q.hashes)
+		if from >= part.end {
+			continue
+		}
 		var parent parley.BlockHash
-		if i > 0 {
-			parent = q.hashes[i-1]
+		if from > 0 {
+			parent = q.hashes[from-1]
 		}
-		var salt parley.Salt
-		if (i+1)*size > q.PublicTokens {
-			salt = q.Salt
-		}
-		q.hashes = append(q.hashes, parley.HashBlock(parent, salt, q.Tokens[i*size:(i+1)*size]))
+		q.hashes = parley.AppendBlockHashes(q.hashes, parent, part.salt, q.Tokens[from*size:part.end*size], size)
 	}
 }
 

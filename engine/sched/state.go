@@ -116,14 +116,14 @@ func (s *Scheduler) turn(q *Seq) bool {
 // joins makes the sequence count as present in the account of its tenant.
 func (s *Scheduler) joins(q *Seq) {
 	if !q.Background {
-		s.ledger.join(q.Class, q.Tenant)
+		s.ledger.join(q)
 	}
 }
 
 // leaves ends that.
 func (s *Scheduler) leaves(q *Seq) {
 	if !q.Background {
-		s.ledger.leave(q.Class, q.Tenant)
+		s.ledger.leave(q)
 	}
 }
 

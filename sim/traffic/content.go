@@ -3,6 +3,7 @@ package traffic
 import (
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 
 	"parley"
@@ -61,6 +62,7 @@ func (c Content) Tokens(parts []Part) []parley.Token {
 
 // AppendTokens appends the token ids of a part.
 func (c Content) AppendTokens(out []parley.Token, p Part) []parley.Token {
+	out = slices.Grow(out, p.Tokens)
 	for digit := range c.digits(p, c.choices()) {
 		out = append(out, c.First+parley.Token(digit))
 	}
@@ -82,26 +84,26 @@ func (c Content) WriteWords(text *strings.Builder, p Part) {
 // digits yields the content of p in base n.
 func (c Content) digits(p Part, n int) iter.Seq[int] {
 	return func(yield func(int) bool) {
-		base := uint64(n)
+		base, seed := uint64(n), scatter(c.Seed)
 		spelled, place, rest := uint64(0), uint64(1), p.Key
 		for i := range p.Tokens {
-			digit := rest % base
-			if !yield(int((digit + mix(c.Seed, uint64(i), spelled)%base) % base)) {
-				return
-			}
+			digit := scatter(scatter(seed+uint64(i))+spelled) % base
 			if rest > 0 {
-				spelled += digit * place
+				of := rest % base
+				digit = (digit + of) % base
+				spelled += of * place
 				place *= base
 				rest /= base
+			}
+			if !yield(int(digit)) {
+				return
 			}
 		}
 	}
 }
 
-// mix scatters three numbers over 64 bits; each step is the finalizer of
-// SplitMix64, a bijection that changes half the bits for any bit changed.
-func mix(a, b, c uint64) uint64 { return scatter(scatter(scatter(a)+b) + c) }
-
+// scatter is the finalizer of SplitMix64, a bijection that changes half the bits for
+// any bit changed.
 func scatter(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
