@@ -2,6 +2,7 @@ package kvindex
 
 import (
 	"runtime"
+	"strconv"
 	"testing"
 	"time"
 
@@ -219,4 +220,43 @@ func BenchmarkDrop(b *testing.B) {
 		seq += 2
 		b.StartTimer()
 	}
+}
+
+// BenchmarkFleet looks up a prompt of 2,048 tokens in fleets of several sizes. Eight
+// workers hold more and more of it, and each holds 500 blocks of its own. It reports
+// what a lookup and a stored block take, and the memory of the index for each block.
+func BenchmarkFleet(b *testing.B) {
+	const own = 512
+	prompt := namesFrom(7<<48, 128)
+	for _, n := range []int{16, 64, 1024, WorkersMax} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			before := heapInUse()
+			x := newBench(b, n, Source{Events: true})
+			begun := time.Now()
+			for w := range Worker(n) {
+				x.Apply(w, Batch{Events: []Event{{Keys: namesFrom(uint64(w+1)<<32, own)}}})
+			}
+			stored := time.Since(begun)
+			for i := range 8 {
+				x.Apply(Worker(i*n/8), Batch{Seq: 1, Events: []Event{{Keys: prompt[:16*(i+1)]}}})
+			}
+			memory := heapInUse() - before
+			var m Matches
+			for b.Loop() {
+				x.Lookup(prompt, &m)
+			}
+			if got := m.Of(Worker(7 * n / 8)).Blocks; got != 128 {
+				b.Fatalf("the last of the eight holds %d blocks", got)
+			}
+			b.ReportMetric(float64(memory)/float64(n*own), "B/block")
+			b.ReportMetric(float64(stored.Nanoseconds())/float64(n*own), "ns/stored")
+		})
+	}
+}
+
+func heapInUse() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }

@@ -14,8 +14,9 @@ import (
 // Numbers of workers that left are given again.
 type Worker int
 
-// WorkersMax is how many workers an index can know at once.
-const WorkersMax = 1024
+// WorkersMax is how many workers an index can know at once. What a set of them takes
+// grows with the number that are there, so that a small fleet pays nothing for it.
+const WorkersMax = 4096
 
 // A CacheTier is a kind of memory of a worker, the fastest first.
 type CacheTier uint8

@@ -472,6 +472,35 @@ func TestJoinIsBounded(t *testing.T) {
 	}
 }
 
+// TestManyWorkers looks up blocks of a fleet as large as it may be, beside that of a
+// few workers.
+func TestManyWorkers(t *testing.T) {
+	prompt := namesFrom(1, 64)
+	for _, n := range []int{3, 65, 1025, WorkersMax} {
+		x := newBench(t, n, Source{Events: true})
+		some := map[Worker]int{0: 1, Worker(n / 2): 30, Worker(n - 1): 64}
+		for w, blocks := range some {
+			x.Apply(w, Batch{Events: []Event{{Keys: prompt[:blocks]}}})
+		}
+		for round := range 2 {
+			var m Matches
+			x.Lookup(prompt, &m)
+			for w := range Worker(n) {
+				if got := m.Of(w).Blocks; int(got) != some[w] {
+					t.Errorf("%d workers: worker %d holds %d blocks, want %d", n, w, got, some[w])
+				}
+			}
+			if err := check(x); err != nil {
+				t.Fatal(err)
+			}
+			if round == 0 {
+				x.Leave(Worker(n - 1))
+				delete(some, Worker(n-1))
+			}
+		}
+	}
+}
+
 func TestLookupDoesNotAllocate(t *testing.T) {
 	x := newBench(t, 3, Source{Events: true})
 	names := namesFrom(1, 500)

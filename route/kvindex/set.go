@@ -3,6 +3,7 @@ package kvindex
 import (
 	"math"
 	"math/bits"
+	"slices"
 )
 
 // A setID names a set of holders. Equal sets have equal ids.
@@ -264,9 +265,8 @@ func (s *sets) fresh() setID {
 		return id
 	}
 	s.about = append(s.about, aboutSet{})
-	for range int(tiers) * s.width {
-		s.words = append(s.words, 0)
-	}
+	stride := int(tiers) * s.width
+	s.words = slices.Grow(s.words, stride)[:len(s.words)+stride] // all are overwritten
 	return setID(len(s.about) - 1)
 }
 
