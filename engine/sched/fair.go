@@ -50,7 +50,7 @@ func (l *ledger) join(q *Seq) {
 	}
 	c.present++
 	t, returns := c.tenants.Join(q.Tenant)
-	q.account = t
+	q.join(t)
 	if !returns {
 		return
 	}
@@ -74,7 +74,7 @@ func (l *ledger) leave(q *Seq) {
 	c := &l.classes[q.Class]
 	c.present--
 	c.tenants.Leave(q.account)
-	q.account = nil // its memory may be another tenant's soon
+	q.leave()
 }
 
 // charge records that tokens were computed for a request. One that has left meanwhile

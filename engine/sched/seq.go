@@ -168,6 +168,12 @@ func (q *Seq) arrive(order uint64, now time.Time) {
 	q.order, q.arrived, q.since, q.noted = order, now, now, now
 }
 
+// join gives the sequence the account of its tenant.
+func (q *Seq) join(account *fairshare.Party) { q.account = account }
+
+// leave takes the account away: its memory may be another tenant's soon.
+func (q *Seq) leave() { q.account = nil }
+
 // begin notes that the sequence has a seat, and memory of which a part was found in the
 // cache; first: it has waited for long enough to keep the seat.
 func (q *Seq) begin(got kv.Admission, first bool, now time.Time) {
