@@ -57,6 +57,7 @@ var layers = [][]string{
 	{"compute", "compute/libcuda"},
 	{"model/store"},
 	{"model/weights", "model/hub"},
+	{"model/f8"},
 	{"worker/workertest"},
 	{"internal/stat", "internal/chart", "internal/term", "internal/largepage", "internal/local", "internal/tlsfile",
 		"internal/logrepeat", "internal/licenses", "internal/gctune", "internal/clientconfig",

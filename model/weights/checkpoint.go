@@ -91,11 +91,19 @@ func (c *Checkpoint) Close() error {
 	return errors.Join(errs...)
 }
 
-// Tensors returns all tensors, in the order of the files.
+// Tensors returns all tensors, in the order of the files. They describe the
+// model and do not have their Scales yet, which [Tensor.WithScales] makes: those of
+// a whole model take memory.
 func (c *Checkpoint) Tensors() []Tensor { return slices.Clone(c.tensors) }
 
 // Tensor returns the tensor with the canonical name.
 func (c *Checkpoint) Tensor(name string) (Tensor, bool) {
+	t, ok := c.listed(name)
+	return t.WithScales(), ok
+}
+
+// listed is Tensor without the scales.
+func (c *Checkpoint) listed(name string) (Tensor, bool) {
 	i, ok := c.byName[name]
 	if !ok {
 		return Tensor{}, false
@@ -132,8 +140,14 @@ func (c *Checkpoint) Bytes() int64 {
 
 // Expert returns one projection ("gate", "up" or "down") of one expert as a
 // matrix, whether the file stores the experts of a layer together or apart.
-// Nothing is copied.
+// Nothing but scales is copied.
 func (c *Checkpoint) Expert(layer, expert int, which string) (Tensor, error) {
+	t, err := c.listedExpert(layer, expert, which)
+	return t.WithScales(), err
+}
+
+// listedExpert is Expert without the scales.
+func (c *Checkpoint) listedExpert(layer, expert int, which string) (Tensor, error) {
 	if expert < 0 || expert >= c.Config.Experts {
 		return Tensor{}, fmt.Errorf("expert %d of layer %d: the model has experts 0 to %d", expert, layer,
 			c.Config.Experts-1)
@@ -142,13 +156,13 @@ func (c *Checkpoint) Expert(layer, expert int, which string) (Tensor, error) {
 		return Tensor{}, fmt.Errorf("unknown projection %q: use gate, up or down", which)
 	}
 	name := expertName(layer, expert, which)
-	if t, ok := c.Tensor(name); ok {
+	if t, ok := c.listed(name); ok {
 		return t, nil
 	}
-	if t, ok := c.Tensor(fusedName(layer, which)); ok && isFused(t, c.Config.Experts) {
+	if t, ok := c.listed(fusedName(layer, which)); ok && isFused(t, c.Config.Experts) {
 		return t.slab(name, expert, t.Shape[0], t.Shape[1:]), nil
 	}
-	gateUp, ok := c.Tensor(fusedName(layer, "gate_up"))
+	gateUp, ok := c.listed(fusedName(layer, "gate_up"))
 	if !ok || which == "down" || !isFused(gateUp, c.Config.Experts) || gateUp.Shape[1]%2 != 0 {
 		return Tensor{}, fmt.Errorf("tensor %s of expert %d is missing", fusedName(layer, which), expert)
 	}

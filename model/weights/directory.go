@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"parley/model/f8"
 )
 
 const (
@@ -36,6 +38,13 @@ func openDirectory(dir string) (_ *Checkpoint, err error) {
 	if err != nil {
 		return nil, err
 	}
+	scheme, err := readF8Scheme(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := attachScales(tensors, ck.Config.Architecture, scheme); err != nil {
+		return nil, err
+	}
 	for i := range tensors {
 		tensors[i].Name = canonicalName(tensors[i].Name, ck.Config.Architecture)
 	}
@@ -44,6 +53,71 @@ func openDirectory(dir string) (_ *Checkpoint, err error) {
 	}
 	ck.Config.observe(ck)
 	return ck, nil
+}
+
+// readF8Scheme reads quantization_config of a directory, of which readHFConfig
+// has found that it is supported.
+func readF8Scheme(dir string) (*f8.Scheme, error) {
+	text, err := readText(dir, "config.json")
+	if err != nil {
+		return nil, err
+	}
+	h, err := decodeHFConfig(text)
+	if err != nil {
+		return nil, fmt.Errorf("config.json: %w", err)
+	}
+	return f8.ParseScheme(h.Quantization)
+}
+
+// attachScales finds the scales of all E4M3 matrices that belong to the model.
+// Tensors still have the names of the files. The scheme is nil if config.json
+// has none.
+func attachScales(tensors []Tensor, architecture string, scheme *f8.Scheme) error {
+	byName := make(map[string]*Tensor, len(tensors))
+	for i := range tensors {
+		byName[tensors[i].Name] = &tensors[i]
+	}
+	for i := range tensors {
+		t := &tensors[i]
+		if canonicalName(t.Name, architecture) == t.Name {
+			continue
+		}
+		scales := byName[t.Name+"_scale_inv"] // of fp8; not the inverse of anything
+		if scales == nil {
+			scales = byName[t.Name+"_scale"]
+		}
+		if err := t.attachScales(scales, scheme); err != nil {
+			return fmt.Errorf("tensor %q: %w", t.Name, err)
+		}
+	}
+	return nil
+}
+
+func (t *Tensor) attachScales(scales *Tensor, scheme *f8.Scheme) error {
+	switch {
+	case t.Type != F8E4M3 && (scales == nil || !t.Type.Computable()):
+		return nil
+	case t.Type != F8E4M3:
+		return fmt.Errorf("type %s has no scales, but %q is there", t.Type, scales.Name)
+	case scheme == nil:
+		return fmt.Errorf("type is %s, but config.json has no quantization_config that says how it is scaled", t.Type)
+	case len(t.Shape) != 2:
+		return fmt.Errorf("shape is %v: only matrices can have type %s", t.Shape, t.Type)
+	case scales == nil:
+		return fmt.Errorf("type is %s, but its scales are missing: neither %q nor %q is there", t.Type,
+			t.Name+"_scale_inv", t.Name+"_scale")
+	}
+	if !slices.Contains([]DType{F32, BF16, F16}, scales.Type) {
+		return fmt.Errorf("scales %q: type is %s: want F32, BF16 or F16", scales.Name, scales.Type)
+	}
+	stored, err := scales.Float32s()
+	if err == nil {
+		t.source, err = scheme.Source(t.Rows(), t.Cols(), scales.Shape, stored)
+	}
+	if err != nil {
+		return fmt.Errorf("scales %q: %w", scales.Name, err)
+	}
+	return nil
 }
 
 // openShards maps the weights of a directory: one file, or those its index

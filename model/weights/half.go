@@ -1,6 +1,10 @@
 package weights
 
-import "math"
+import (
+	"math"
+
+	"parley/model/f8"
+)
 
 // FromF16 converts an IEEE 754 half-precision number, given by its bits.
 // The conversion is exact.
@@ -53,5 +57,13 @@ func ToBF16(f float32) uint16 {
 	}
 	return uint16((bits + 0x7fff + (bits >> 16 & 1)) >> 16)
 }
+
+// FromE4M3 returns the number that an E4M3 code stands for. The conversion is
+// exact.
+func FromE4M3(code byte) float32 { return f8.From(code) }
+
+// ToE4M3 returns the code of the E4M3 number nearest to v, with ties to even.
+// Numbers beyond the greatest, 448, become that.
+func ToE4M3(v float32) byte { return f8.To(v) }
 
 func sqrt32(v float32) float32 { return float32(math.Sqrt(float64(v))) }

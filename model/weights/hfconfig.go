@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"parley/model/f8"
 )
 
 // hfConfig is the part of config.json that matters here. Pointers tell an
@@ -161,9 +163,8 @@ func decodeHFConfig(text []byte) (*hfConfig, error) {
 			h.ModelType = outer
 		}
 	}
-	if len(h.Quantization) > 0 && string(h.Quantization) != "null" {
-		return nil,
-			errors.New("the checkpoint is quantized (quantization_config): use the original weights or a GGUF file")
+	if _, err := f8.ParseScheme(h.Quantization); err != nil {
+		return nil, err
 	}
 	return &h, nil
 }

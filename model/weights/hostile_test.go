@@ -266,7 +266,7 @@ func checkViews(t *testing.T, tensors []Tensor, fileBytes int) {
 		if size, err := tensorBytes(tensor.Type, tensor.Shape); err != nil || size != int64(len(tensor.Data)) {
 			t.Fatalf("%s: %d bytes, shape says %d (%v)", tensor.Name, len(tensor.Data), size, err)
 		}
-		if tensor.Type.Computable() {
+		if tensor.Type.Computable() && tensor.Type != F8E4M3 {
 			if _, err := tensor.Float32s(); err != nil {
 				t.Fatal(err)
 			}

@@ -3,6 +3,8 @@ package weights
 import (
 	"fmt"
 	"math"
+
+	"parley/model/f8"
 )
 
 // A Tensor is one named block of weights. Data is a view of the file and must
@@ -19,6 +21,8 @@ type Tensor struct {
 	// [F8Group] columns that begins, [rows][groups]. An element is the product
 	// of its code and the scale of its group.
 	Scales []float32
+	// source is what Scales are made of in [Tensor.WithScales]; nil afterwards.
+	source *f8.Source
 }
 
 // Elements returns the number of elements.
@@ -63,7 +67,7 @@ func (t Tensor) ReadRow(dst []float32, i int) error {
 		return fmt.Errorf("tensor %s: row %d of %d elements with %d scales is not %d elements", t.Name, i, t.Cols(),
 			len(t.Scales), len(dst))
 	}
-	readF8(dst, t.Row(i), t.Scales[i*n:][:n])
+	f8.Read(dst, t.Row(i), t.Scales[i*n:][:n])
 	return nil
 }
 
@@ -87,7 +91,7 @@ func (t Tensor) Float32s() ([]float32, error) {
 			len(t.Data))
 	}
 	for i, cols := 0, t.Cols(); i < t.Rows(); i++ {
-		readF8(out[i*cols:][:cols], t.Row(i), t.Scales[i*groups(cols):][:groups(cols)])
+		f8.Read(out[i*cols:][:cols], t.Row(i), t.Scales[i*t.ScaleCols():][:t.ScaleCols()])
 	}
 	return out, nil
 }
