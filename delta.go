@@ -37,6 +37,9 @@ type Delta struct {
 	// Routing is set in the first delta that comes from a worker, where there is
 	// more than one: again after each move.
 	Routing *Routing `json:"routing,omitempty"`
+	// Transfer is set in the first delta of a request that named a worker to fetch from
+	// ([Request.Fetch]).
+	Transfer *Transfer `json:"transfer,omitempty"`
 	// Timings is what a worker elsewhere measured itself, in its first and in its last
 	// delta. It may stand beside an error.
 	Timings *WorkerTimings `json:"stay,omitempty"`

@@ -89,6 +89,9 @@ type Request struct {
 	SinkTokens int `json:",omitzero"`
 	// Retain is how long the request's context should stay in memory after it.
 	Retain time.Duration `json:",omitzero"`
+	// Fetch names a worker that holds the keys and values of the first tokens; nil if none
+	// is worth asking. Engines in other processes that are not ours do not see it.
+	Fetch *BlockSource `json:",omitzero"`
 	// Resume is what the choices have said already, on a worker that was lost;
 	// empty for a new answer, else one for each choice. What follows is what would
 	// have followed there: seeds, penalties, stop strings, the grammar and MaxTokens

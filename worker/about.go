@@ -32,4 +32,8 @@ type About struct {
 	BlockTokens int  `json:"block_tokens"`
 	Sleeping    bool `json:"sleeping,omitempty"`
 	Draining    bool `json:"draining,omitempty"`
+	// Format is the digest of what the bytes of its blocks depend on, which other workers
+	// must have in common to fetch them; empty if it gives none. BlockBytes is their size.
+	Format     string `json:"format,omitempty"`
+	BlockBytes int    `json:"block_bytes,omitempty"`
 }

@@ -85,6 +85,8 @@ func (r *Remote) probeParley(ctx context.Context) (Status, error) {
 		BlockTokens:    a.BlockTokens,
 		Sleeping:       a.Sleeping,
 		Draining:       a.Draining,
+		Format:         a.Format,
+		BlockBytes:     a.BlockBytes,
 	}, nil
 }
 

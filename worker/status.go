@@ -31,6 +31,10 @@ type Status struct {
 	Draining bool
 	// Instance is another one after each start of a Parley worker.
 	Instance string
+	// Format is the digest of what the bytes of a Parley worker's blocks depend on, empty
+	// if they cannot be fetched, and BlockBytes their size.
+	Format     string
+	BlockBytes int
 	// Pool is the pool that a Parley worker was started for.
 	Pool string
 }

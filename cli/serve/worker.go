@@ -87,6 +87,9 @@ func work(ctx context.Context, s *settings.Settings, out io.Writer) (err error) 
 		return fmt.Errorf("data directory: %w: choose another with --data", err)
 	}
 	cfg := serverConfig(s, out)
+	if cfg.PeerTLS, err = WorkerTLS(s, log); err != nil {
+		return err
+	}
 	traces, endTraces := openTraces(ctx, s, "parley-worker", cfg.Log)
 	defer endTraces()
 	if traces != nil {

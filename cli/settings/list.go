@@ -123,8 +123,8 @@ var hosting = []string{
 	"tpot-target", "background-wait",
 	"slo-ttft", "slo-ttft-cached", "slo-tpot", "tiers", "speculate", "draft", "device", "threads", "cpu", "numerics",
 	"log-format", "log-level", "otlp-endpoint",
-	"tls-cert", "tls-key", "worker-key", "worker-key-file", "fleet-join-token", "fleet-join-token-file", "fleet-token",
-	"fleet-token-file",
+	"tls-cert", "tls-key", "worker-ca", "worker-client-cert", "worker-client-key", "worker-key", "worker-key-file",
+	"fleet-join-token", "fleet-join-token-file", "fleet-token", "fleet-token-file",
 }
 
 // workerList returns the settings of a worker.

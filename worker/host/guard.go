@@ -6,9 +6,11 @@ import (
 	"mime"
 	"net/http"
 	"strings"
+	"time"
 
 	"parley"
 	"parley/internal/local"
+	"parley/worker/kvwire"
 )
 
 // Accept answers requests that show a credential, which a gateway has given out. It
@@ -39,6 +41,35 @@ func (s *Server) accepts(shown string) bool {
 		}
 	}
 	return false
+}
+
+// admitsTicket reports whether a ticket for blocks was signed with the worker's key or a
+// credential.
+func (s *Server) admitsTicket(ticket string) bool {
+	now := time.Now()
+	if s.cfg.Key != "" && kvwire.Valid(ticket, sha256.Sum256([]byte(s.cfg.Key)), s.instance, now) {
+		return true
+	}
+	s.accepted.mu.Lock()
+	defer s.accepted.mu.Unlock()
+	for _, key := range s.accepted.byGateway {
+		if kvwire.Valid(ticket, key, s.instance, now) {
+			return true
+		}
+	}
+	return false
+}
+
+// checkTicket is checkCredentials for a worker that has a ticket instead of the key.
+func (s *Server) checkTicket(r *http.Request) error {
+	ticket, shown := strings.CutPrefix(r.Header.Get("Authorization"), kvwire.Scheme)
+	if !shown || s.cfg.ClientCertificates && !hasCertificate(r) {
+		return s.checkCredentials(r)
+	}
+	if (s.cfg.Key != "" || s.cfg.Registers) && !s.admitsTicket(ticket) {
+		return parley.Errorf(parley.Unauthenticated, "the ticket for blocks is not valid here, or has expired")
+	}
+	return nil
 }
 
 // isOpen reports whether requests need neither key, credential nor certificate.

@@ -96,6 +96,7 @@ func Start(plan *Plan) (*Host, error) {
 		Move:    tiers.Move,
 		Settle:  tiers.Settle,
 		Found:   found,
+		Content: plan.content(tiers),
 		Sched: cfg.shared(sched.Config{
 			Blocks:         plan.blocks(),
 			StepTokens:     cfg.StepTokens,

@@ -12,6 +12,7 @@ import (
 	"parley"
 	"parley/token"
 	"parley/worker"
+	"parley/worker/kvwire"
 	"parley/worker/wire"
 )
 
@@ -34,6 +35,7 @@ func (s *Server) Handler() http.Handler {
 	} {
 		mux.Handle(pattern, s.guarded(do))
 	}
+	mux.Handle("POST "+kvwire.Path, s.answered(s.giveBlocks))
 	for pattern, do := range map[string]handler{
 		"GET /health": s.health, "GET /ping": s.health, "GET /version": s.version, "GET /metrics": s.metrics,
 	} {
@@ -107,6 +109,21 @@ func (s *Server) giveSnapshot(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set(worker.InstanceHeader, s.instance)
 	_, _ = w.Write(body) // who left asks again
 	return nil
+}
+
+// giveBlocks gives blocks to another worker of the fleet.
+func (s *Server) giveBlocks(w http.ResponseWriter, r *http.Request) error {
+	for _, check := range []func(*http.Request) error{s.checkTicket, s.checkOpen, checkJSON} {
+		if err := check(r); err != nil {
+			return err
+		}
+	}
+	m, err := s.holdCache()
+	if err != nil {
+		return err
+	}
+	defer s.letGo(m)
+	return s.peer.Serve(w, r, m.owner())
 }
 
 func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request) error {

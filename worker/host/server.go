@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"iter"
@@ -19,6 +20,8 @@ import (
 	"parley/route/kvindex"
 	"parley/worker"
 	"parley/worker/kvevents"
+	"parley/worker/kvpeer"
+	"parley/worker/kvwire"
 	"parley/worker/wire"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -50,6 +53,9 @@ type ServerConfig struct {
 	// carry token ids, with which every subscriber can read prompts.
 	Topic       string
 	EventTokens bool
+	// PeerTLS returns how the next connection to another worker speaks TLS, to fetch blocks
+	// from it; nil means with servers that the system trusts.
+	PeerTLS func() *tls.Config
 	// Log receives faults; nil means none.
 	Log *slog.Logger
 	// Traced is told of each answer that belongs to a trace which is kept; nil for
@@ -67,6 +73,7 @@ type Server struct {
 	publisher *kvevents.Publisher // events for foreign routers; nil without
 	registry  *prometheus.Registry
 	wire      *wire.Server // where gateways come in
+	peer      *kvpeer.Peer // exchanges blocks with other workers
 	accepted  credentials
 
 	serverState
@@ -87,6 +94,7 @@ type waking struct {
 	*Host
 	plan     *Plan
 	registry *prometheus.Registry
+	format   kvwire.Format
 	running  int // who hold it, guarded by the server
 }
 
@@ -99,6 +107,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	}
 	s := &Server{cfg: cfg, instance: rand.Text(), started: time.Now(), registry: prometheus.NewRegistry()}
 	s.journal = worker.NewJournal(worker.JournalKept)
+	s.peer = kvpeer.New(cfg.PeerTLS, s.registry)
 	s.idle.L = &s.mu
 	s.wire = &wire.Server{To: s, Log: cfg.Log, Traced: cfg.Traced}
 	if cfg.Events != "" {
@@ -145,6 +154,7 @@ func (s *Server) load() (*waking, error) {
 	if w.Host, err = Start(w.plan); err != nil {
 		return nil, errors.Join(err, c.Checkpoint.Close())
 	}
+	w.format = w.plan.format(w.Host)
 	return w, nil
 }
 
@@ -170,10 +180,18 @@ func errAsleep() error {
 // hold returns the model and keeps it from falling asleep until it is let go.
 func (s *Server) hold() (*waking, error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.draining {
+	draining := s.draining
+	s.mu.Unlock()
+	if draining {
 		return nil, parley.Errorf(parley.Unavailable, "this worker is draining: it accepts no new requests")
 	}
+	return s.holdCache()
+}
+
+// holdCache is hold for what a worker does that is draining, too: it gives its blocks away.
+func (s *Server) holdCache() (*waking, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.awake == nil || s.changing {
 		return nil, errAsleep()
 	}
@@ -201,20 +219,32 @@ func (s *Server) Generate(ctx context.Context, r *parley.Request) iter.Seq2[parl
 			return
 		}
 		defer s.letGo(w)
+		if r.Fetch != nil && w.serves(r) == nil {
+			s.peer.Generate(ctx, w.owner(), r)(yield)
+			return
+		}
 		w.generate(ctx, r)(yield)
 	}
 }
 
 // generate answers r if it is for the model that is served.
 func (w *waking) generate(ctx context.Context, r *parley.Request) iter.Seq2[parley.Delta, error] {
-	if name := w.Models()[0].ID; cmp.Or(r.Model, name) != name {
-		return func(yield func(parley.Delta, error) bool) {
-			yield(parley.Delta{},
-				parley.Errorf(parley.NotFound, "this worker has no model %s, it has %s", r.Model, name))
-		}
+	if err := w.serves(r); err != nil {
+		return func(yield func(parley.Delta, error) bool) { yield(parley.Delta{}, err) }
 	}
 	return w.Generate(ctx, r)
 }
+
+// serves returns an error if r is for another model than the one that is served.
+func (w *waking) serves(r *parley.Request) error {
+	if name := w.Models()[0].ID; cmp.Or(r.Model, name) != name {
+		return parley.Errorf(parley.NotFound, "this worker has no model %s, it has %s", r.Model, name)
+	}
+	return nil
+}
+
+// owner returns the model as one that exchanges blocks.
+func (w *waking) owner() kvpeer.Owner { return kvpeer.Owner{Engine: w.Engine, Format: w.format} }
 
 // Sleep gives all memory of the model back: weights, keys and values. Requests
 // that run are ended, or with wait let finish first. New ones are refused. A client
@@ -283,6 +313,7 @@ func (s *Server) Drain() {
 // Close ends everything.
 func (s *Server) Close() error {
 	s.wire.Close()
+	s.peer.Close()
 	return errors.Join(s.Sleep(false), s.closeEvents())
 }
 
@@ -313,6 +344,7 @@ func (s *Server) about() worker.About {
 		for _, n := range stats.Waiting {
 			a.Waiting += n
 		}
+		a.Format, a.BlockBytes = w.format.Digest(), w.format.BlockBytes
 		a.BusySeconds, a.Preemptions = stats.StepTime.Seconds(), stats.Preempted
 		a.KVUse = float64(stats.Pool.InUse) / float64(max(1, stats.Pool.Total))
 		a.Draining = a.Draining || w.Err() != nil // gateways send nothing more, and fail over

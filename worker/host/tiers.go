@@ -2,16 +2,19 @@ package host
 
 import (
 	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"net/url"
 	"path/filepath"
 	"strings"
 
 	"parley/compute"
+	"parley/engine"
 	"parley/engine/kv"
 	"parley/engine/tier"
 	"parley/model"
 	"parley/model/weights"
+	"parley/worker/kvwire"
 )
 
 // tierBlocks returns how many blocks the tiers behind the device hold.
@@ -36,19 +39,43 @@ func (p *Plan) openTiers(backend compute.Backend) (*tier.Store, []kv.DiskBlock, 
 		Path:       filepath.Join(p.cfg.DataDir, "kv", url.PathEscape(p.Name)+".blocks"),
 	}
 	if diskBlocks > 0 {
-		cfg.Fingerprint = fingerprint(p.ck, backend, p.cfg.KVType.String())
+		cfg.Fingerprint = fingerprint(p.ck, arithmeticOf(backend), p.cfg.KVType.String())
 		p.ck.Forget()
 	}
 	return tier.Open(cfg)
 }
 
+// content returns how the engine reads and writes blocks.
+func (p *Plan) content(tiers *tier.Store) *engine.Content {
+	return &engine.Content{Bytes: int(p.blockBytes()), Read: tiers.ReadBlock, Write: tiers.WriteBlock}
+}
+
+// format returns what other workers must have in common to exchange blocks with h.
+func (p *Plan) format(h *Host) kvwire.Format {
+	weights := fingerprint(h.ck, "", "")
+	h.ck.Forget()
+	return kvwire.Format{
+		Version:     kvwire.Version,
+		Weights:     hex.EncodeToString(weights[:]),
+		Arithmetic:  arithmeticOf(h.backend),
+		KVType:      p.cfg.KVType.String(),
+		BlockTokens: compute.BlockTokens,
+		BlockBytes:  int(p.blockBytes()),
+	}
+}
+
+// arithmeticOf names what of a backend the bits of its results depend on.
+func arithmeticOf(backend compute.Backend) string {
+	arithmetic, _, _ := strings.Cut(backend.Name(), ",") // the threads do not matter
+	return arithmetic
+}
+
 // fingerprint names what keys and values depend on besides the tokens: the
 // weights, the arithmetic, and the layout of a block. Of each tensor it takes
 // its description and some of its bytes, so that a large model opens quickly.
-func fingerprint(ck *weights.Checkpoint, backend compute.Backend, kvType string) [32]byte {
+func fingerprint(ck *weights.Checkpoint, arithmetic, kvType string) [32]byte {
 	const sample = 4096
 	h := sha256.New()
-	arithmetic, _, _ := strings.Cut(backend.Name(), ",") // the threads do not matter
 	fmt.Fprintf(h, "%s %s %+v\n", arithmetic, kvType, ck.Config)
 	for _, t := range ck.Tensors() {
 		fmt.Fprintf(h, "%s %s %v %d\n", t.Name, t.Type, t.Shape, len(t.Data))

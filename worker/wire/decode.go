@@ -172,6 +172,8 @@ func (d *decoder) member(bit uint64, out *parley.Delta) {
 		out.Thoughts = d.text()
 	case hasCalls:
 		out.Calls = d.calls()
+	case hasTransfer:
+		out.Transfer = d.transfer()
 	}
 }
 
@@ -181,6 +183,17 @@ func (d *decoder) calls() []parley.ToolCall {
 		list[i] = parley.ToolCall{Index: d.integer(), ID: d.text(), Name: d.text(), Arguments: d.text()}
 	}
 	return list
+}
+
+func (d *decoder) transfer() *parley.Transfer {
+	return &parley.Transfer{
+		From:        d.text(),
+		AskedTokens: d.integer(),
+		CameTokens:  d.integer(),
+		Bytes:       d.number(),
+		Took:        d.duration(),
+		Miss:        d.text(),
+	}
 }
 
 func (d *decoder) progress() *parley.Progress {

@@ -26,6 +26,7 @@ const (
 	hasApart
 	hasThoughts
 	hasCalls
+	hasTransfer // only to clients that have asked for one
 	hasUnknown
 )
 
@@ -35,7 +36,7 @@ func members(d *parley.Delta) (mask uint64) {
 		d.Choice != 0, len(d.Tokens) > 0, d.Text != "", len(d.Logprobs) > 0, len(d.PromptLogprobs) > 0,
 		len(d.Embedding) > 0, d.Progress != nil, d.Finish != "", d.StopString != "", d.Usage != nil,
 		d.Usage != nil && d.Usage.Routing != nil, d.Routing != nil, d.Timings != nil,
-		d.Apart, d.Thoughts != "", len(d.Calls) > 0,
+		d.Apart, d.Thoughts != "", len(d.Calls) > 0, d.Transfer != nil,
 	} {
 		if there {
 			mask |= 1 << i
@@ -130,6 +131,8 @@ func (e *encoder) member(bit uint64, d *parley.Delta) {
 		e.text(d.Thoughts)
 	case hasCalls:
 		e.calls(d.Calls)
+	case hasTransfer:
+		e.transfer(d.Transfer)
 	}
 }
 
@@ -141,6 +144,15 @@ func (e *encoder) calls(list []parley.ToolCall) {
 		e.text(list[i].Name)
 		e.text(list[i].Arguments)
 	}
+}
+
+func (e *encoder) transfer(t *parley.Transfer) {
+	e.text(t.From)
+	e.number(int64(t.AskedTokens))
+	e.number(int64(t.CameTokens))
+	e.number(t.Bytes)
+	e.number(int64(t.Took))
+	e.text(t.Miss)
 }
 
 func (e *encoder) progress(p *parley.Progress) {

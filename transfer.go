@@ -1,0 +1,28 @@
+package parley
+
+import "time"
+
+// A BlockSource names a worker that holds the keys and values of a request's first
+// tokens, so that the one which computes the request can fetch them from there.
+type BlockSource struct {
+	// Worker is a name for people, URL where it listens. Ticket lets the bearer read
+	// blocks there and do nothing else; empty where none is needed.
+	Worker, URL, Ticket string
+	// Tokens is how many leading tokens of the request it holds.
+	Tokens int
+	// Within bounds the time: what has not come by then is computed.
+	Within time.Duration
+}
+
+// A Transfer says what came of a [BlockSource].
+type Transfer struct {
+	// From is the worker that was asked.
+	From string
+	// AskedTokens were missing, and CameTokens of them came, in Bytes.
+	AskedTokens, CameTokens int
+	Bytes                   int64
+	// Took is how long the request waited for them.
+	Took time.Duration
+	// Miss says why not all came; empty if they did.
+	Miss string
+}

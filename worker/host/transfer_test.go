@@ -1,0 +1,333 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"parley"
+	"parley/compute"
+	"parley/worker"
+	"parley/worker/kvwire"
+)
+
+const transferKey = "the key of the fleet"
+
+// transferPrompt is some hundred tokens, and its salt a tenant's.
+func transferPrompt(t *testing.T, s *Server) *parley.Request {
+	t.Helper()
+	return &parley.Request{
+		Model:     "polly-mini",
+		Prompt:    chatPrompt(t, s.awake.Host, strings.Repeat(longQuestion+" ", 8)),
+		MaxTokens: 24,
+		Salt:      parley.Salt{1, 2, 3},
+		Tenant:    "acme",
+		Stop:      parley.Stop{IgnoreEnd: true},
+	}
+}
+
+// sourceOf is a worker that others fetch from, as a gateway would name it.
+func sourceOf(s *Server, url string) *parley.BlockSource {
+	return &parley.BlockSource{
+		Worker: "source",
+		URL:    url,
+		Ticket: kvwire.Sign(transferKey, s.instance, time.Now().Add(kvwire.TicketLife)),
+		Tokens: 1 << 20,
+		Within: time.Minute,
+	}
+}
+
+// askTransfer returns an answer, its usage and what was fetched.
+func askTransfer(t *testing.T, w parley.Worker, r *parley.Request) (tokens []parley.Token, u parley.Usage,
+	moved *parley.Transfer) {
+	t.Helper()
+	for d, err := range w.Generate(t.Context(), r) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		tokens = append(tokens, d.Tokens...)
+		if d.Transfer != nil {
+			moved = d.Transfer
+		}
+		if d.Usage != nil {
+			u = *d.Usage
+		}
+	}
+	return tokens, u, moved
+}
+
+// sound wants all blocks of a worker accounted for once it is idle.
+func sound(t *testing.T, workers ...*Server) {
+	t.Helper()
+	for _, s := range workers {
+		deadline := time.Now().Add(time.Minute)
+		for s.awake.Stats().Pool.InUse > 0 {
+			if time.Now().After(deadline) {
+				t.Fatalf("blocks are still in use: %+v", s.awake.Stats().Pool)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if n := s.awake.Stats().Repairs; n > 0 {
+			t.Errorf("the account of blocks was wrong %d times", n)
+		}
+	}
+}
+
+// TestWorkersFetchBlocks has one worker compute a prompt and another fetch its blocks, over
+// all types of the pool, greedily and with seeds: the tokens are those of the first.
+func TestWorkersFetchBlocks(t *testing.T) {
+	for kind := range compute.KVType(compute.KVTypes) {
+		t.Run(kind.String(), func(t *testing.T) {
+			model := Config{KVTokens: 8192, ContextTokens: 2048, KVType: kind}
+			from, fromURL := startWorker(t, ServerConfig{Key: transferKey}, model)
+			to, toURL := startWorker(t, ServerConfig{Key: transferKey}, model)
+			first := dialWorker(t, worker.Config{URL: fromURL, Kind: worker.Parley, Key: transferKey})
+			second := dialWorker(t, worker.Config{URL: toURL, Kind: worker.Parley, Key: transferKey})
+			r := transferPrompt(t, from)
+			for seed := range uint64(3) {
+				if seed > 0 {
+					r.Sampling = parley.Sampling{Temperature: 0.9, Seed: seed}
+					r.Prompt = append(slices.Clone(r.Prompt[:len(r.Prompt)-3]), r.Prompt[seed:seed+20]...)
+				}
+				want, _, _ := askTransfer(t, first, r)
+				fetching := *r
+				fetching.Fetch = sourceOf(from, fromURL)
+				got, u, moved := askTransfer(t, second, &fetching)
+				if !slices.Equal(got, want) {
+					t.Errorf("seed %d: %v, want %v", seed, got, want)
+				}
+				full := (len(r.Prompt) - 1) / compute.BlockTokens * compute.BlockTokens
+				if moved == nil || moved.Miss != "" || moved.CameTokens == 0 || moved.CameTokens != moved.AskedTokens ||
+					u.CachedTokens != full || moved.From != "source" {
+					t.Errorf("seed %d: %+v came, %d of %d tokens cached", seed, moved, u.CachedTokens, full)
+				}
+			}
+			sound(t, from, to)
+		})
+	}
+}
+
+// tamperWith stands before a worker and changes the blocks that it gives.
+func tamperWith(t *testing.T, target string, change func(*http.Response) error) string {
+	t.Helper()
+	u, err := url.Parse(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(u)
+	proxy.FlushInterval, proxy.ModifyResponse = -1, change
+	proxy.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) }
+	front := httptest.NewServer(proxy)
+	t.Cleanup(front.Close)
+	return front.URL
+}
+
+// untilLeft is a body of which nothing comes until its reader has left.
+func untilLeft(resp *http.Response) io.Reader {
+	r, w := io.Pipe()
+	context.AfterFunc(resp.Request.Context(), func() { w.Close() })
+	return r
+}
+
+// A closeReader reads from one reader and closes another.
+type closeReader struct {
+	io.Reader
+	io.Closer
+}
+
+// TestFaultsOfAPeerChangeNoToken has the source damage a block, end the stream early, send
+// nothing, refuse, be gone and be of another kind: the answer has the same tokens.
+func TestFaultsOfAPeerChangeNoToken(t *testing.T) {
+	model := Config{KVTokens: 8192, ContextTokens: 2048}
+	from, fromURL := startWorker(t, ServerConfig{Key: transferKey}, model)
+	r := transferPrompt(t, from)
+	want, _, _ := askTransfer(t, from, r)
+	size := from.awake.format.BlockBytes
+	nobody, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody.Close()
+	tampered := func(change func(io.Reader) io.Reader) string {
+		return tamperWith(t, fromURL, func(resp *http.Response) error {
+			resp.Body = closeReader{change(resp.Body), resp.Body}
+			return nil
+		})
+	}
+	silent := tamperWith(t, fromURL, func(resp *http.Response) error {
+		resp.Body = closeReader{untilLeft(resp), resp.Body}
+		return nil
+	})
+	other := Config{KVTokens: 8192, ContextTokens: 2048, KVType: compute.KVBF16}
+	unlike, unlikeURL := startWorker(t, ServerConfig{Key: transferKey}, other)
+	for name, test := range map[string]struct {
+		url, ticket string
+		within      time.Duration
+		blocks      int // that came before the fault
+		miss        string
+	}{
+		"damaged": {blocks: 2, miss: "damaged", url: tampered(func(from io.Reader) io.Reader {
+			all, _ := io.ReadAll(from)
+			all[2*(size+9)+100] ^= 1
+			return bytes.NewReader(all)
+		})},
+		"truncated": {blocks: 3, miss: "cut off", url: tampered(func(from io.Reader) io.Reader {
+			return io.LimitReader(from, int64(3*(size+9)+size/2))
+		})},
+		"slow":            {miss: "too slow", within: 50 * time.Millisecond, url: silent},
+		"no ticket":       {miss: "refused", url: fromURL, ticket: "none"},
+		"gone":            {miss: "unreachable", url: "http://" + nobody.Addr().String()},
+		"of another type": {miss: "incompatible", url: unlikeURL},
+	} {
+		t.Run(name, func(t *testing.T) {
+			to, _ := startWorker(t, ServerConfig{Key: transferKey}, model)
+			fetching := *r
+			fetching.Fetch = sourceOf(from, test.url)
+			if test.url == unlikeURL {
+				fetching.Fetch = sourceOf(unlike, test.url)
+			}
+			if test.ticket != "" {
+				fetching.Fetch.Ticket = test.ticket
+			}
+			if test.within != 0 {
+				fetching.Fetch.Within = test.within
+			}
+			got, u, moved := askTransfer(t, to, &fetching)
+			if !slices.Equal(got, want) {
+				t.Errorf("%v, want %v", got, want)
+			}
+			if came := test.blocks * compute.BlockTokens; moved.Miss != test.miss || moved.CameTokens != came ||
+				u.CachedTokens != came {
+				t.Errorf("%+v, %d cached; want %q and %d", moved, u.CachedTokens, test.miss, came)
+			}
+			sound(t, from, to)
+		})
+	}
+}
+
+// TestAFetchIsCancelled ends requests while they fetch: nothing is left on either side, and
+// the next request is answered as ever.
+func TestAFetchIsCancelled(t *testing.T) {
+	model := Config{KVTokens: 8192, ContextTokens: 2048}
+	from, fromURL := startWorker(t, ServerConfig{Key: transferKey}, model)
+	to, _ := startWorker(t, ServerConfig{Key: transferKey}, model)
+	r := transferPrompt(t, from)
+	want, _, _ := askTransfer(t, from, r)
+	size := from.awake.format.BlockBytes
+	for blocks := range 4 {
+		ctx, cancel := context.WithCancel(t.Context())
+		withdrawal := &parley.Withdrawal{}
+		fetching := *r
+		fetching.Salt = parley.Salt{byte(blocks), 9}
+		askTransfer(t, from, &fetching)
+		through := tamperWith(t, fromURL, func(resp *http.Response) error {
+			left := int64(blocks*(size+9) + 20)
+			end := func() {
+				if blocks%2 == 0 {
+					cancel()
+				} else {
+					withdrawal.Ask()
+				}
+			}
+			some := io.MultiReader(io.LimitReader(resp.Body, left), &onRead{end, untilLeft(resp)})
+			resp.Body = closeReader{some, resp.Body}
+			return nil
+		})
+		fetching.Fetch = sourceOf(from, through)
+		var last error
+		for _, err := range to.Generate(parley.WithWithdrawal(ctx, withdrawal), &fetching) {
+			last = err
+		}
+		if code := parley.CodeOf(last); code != parley.Cancelled && code != parley.Withdrawn {
+			t.Errorf("after %d blocks: %v", blocks, last)
+		}
+		cancel()
+	}
+	fetching := *r
+	fetching.Fetch = sourceOf(from, fromURL)
+	if got, _, moved := askTransfer(t, to, &fetching); !slices.Equal(got, want) || moved.Miss != "" {
+		t.Errorf("%v, want %v; %+v", got, want, moved)
+	}
+	sound(t, from, to)
+}
+
+// onRead calls a function before each read.
+type onRead struct {
+	do func()
+	io.Reader
+}
+
+func (o *onRead) Read(b []byte) (int, error) { o.do(); return o.Reader.Read(b) }
+
+// TestOnlyTheFleetIsGivenBlocks asks for blocks without a key, with a wrong or expired
+// ticket, with one for another process, and under the salt of another tenant.
+func TestOnlyTheFleetIsGivenBlocks(t *testing.T) {
+	s, at := startWorker(t, ServerConfig{Key: transferKey}, Config{KVTokens: 8192, ContextTokens: 2048})
+	r := transferPrompt(t, s)
+	askTransfer(t, s, r)
+	names := func(salt parley.Salt) (packed []byte) {
+		for _, name := range parley.AppendBlockHashes(nil, parley.BlockHash{}, salt, r.Prompt, compute.BlockTokens) {
+			packed = append(packed, name[:]...)
+		}
+		return packed
+	}
+	soon := time.Now().Add(time.Minute)
+	for name, test := range map[string]struct {
+		auth   string
+		salt   parley.Salt
+		status int
+		given  bool
+	}{
+		"nothing":         {"", r.Salt, http.StatusUnauthorized, false},
+		"wrong key":       {"Bearer other", r.Salt, http.StatusUnauthorized, false},
+		"wrong ticket":    {kvwire.Scheme + kvwire.Sign("other", s.instance, soon), r.Salt, 401, false},
+		"expired":         {kvwire.Scheme + kvwire.Sign(transferKey, s.instance, time.Unix(1, 0)), r.Salt, 401, false},
+		"another process": {kvwire.Scheme + kvwire.Sign(transferKey, "x", soon), r.Salt, 401, false},
+		"key as ticket":   {kvwire.Scheme + transferKey, r.Salt, 401, false},
+		"ticket":          {kvwire.Scheme + kvwire.Sign(transferKey, s.instance, soon), r.Salt, 200, true},
+		"key":             {"Bearer " + transferKey, r.Salt, 200, true},
+		"another tenant":  {"Bearer " + transferKey, parley.Salt{9}, 200, false},
+	} {
+		body, err := json.Marshal(kvwire.Ask{Format: s.awake.format, Names: names(test.salt)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, at+kvwire.Path, bytes.NewReader(body))
+		req.Header.Set("Content-Type", "application/json")
+		if test.auth != "" {
+			req.Header.Set("Authorization", test.auth)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if given := len(all) > s.awake.format.BlockBytes; resp.StatusCode != test.status || given != test.given {
+			t.Errorf("%s: status %d, %d bytes: %.200q", name, resp.StatusCode, len(all), all)
+		}
+	}
+	ticket := kvwire.Sign(transferKey, s.instance, soon)
+	for _, path := range []string{worker.AboutPath, worker.SnapshotPath, "/v1/models"} {
+		req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, at+path, nil)
+		req.Header.Set("Authorization", kvwire.Scheme+ticket)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusUnauthorized {
+			t.Errorf("a ticket for blocks opens %s: status %d", path, resp.StatusCode)
+		}
+	}
+}

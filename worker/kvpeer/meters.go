@@ -1,0 +1,64 @@
+package kvpeer
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"parley"
+	"parley/worker/kvwire"
+)
+
+// meters count what was fetched and given.
+type meters struct {
+	fetches, served                         *prometheus.CounterVec
+	fetchedBytes, fetchedTokens, givenBytes prometheus.Counter
+	seconds                                 prometheus.Histogram
+}
+
+func newMeters(p *Peer, registry prometheus.Registerer) *meters {
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	}
+	outcome := []string{"outcome"}
+	m := &meters{
+		fetches: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "parley_kv_transfer_fetches_total",
+			Help: "Fetches of blocks from other workers, by outcome: whole, or why not all came."}, outcome),
+		served: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "parley_kv_transfer_served_total",
+			Help: "Fetches of other workers that were answered, by outcome: whole, or why not all were sent."},
+			outcome),
+		fetchedBytes: counter("parley_kv_transfer_fetched_bytes_total",
+			"Bytes of keys and values fetched from other workers."),
+		fetchedTokens: counter("parley_kv_transfer_fetched_tokens_total",
+			"Tokens whose keys and values were fetched from other workers."),
+		givenBytes: counter("parley_kv_transfer_served_bytes_total",
+			"Bytes of keys and values sent to other workers."),
+		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "parley_kv_transfer_seconds",
+			Help:    "Time that requests waited for blocks of other workers.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}}),
+	}
+	held := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "parley_kv_transfer_buffer_bytes",
+		Help: "Memory held for blocks on their way to and from other workers."},
+		func() float64 { return float64(p.client.InFlight() + p.server.InFlight()) })
+	if registry != nil {
+		registry.MustRegister(m.fetches, m.served, m.fetchedBytes, m.fetchedTokens, m.givenBytes, m.seconds, held)
+	}
+	return m
+}
+
+func (m *meters) took(t *parley.Transfer) {
+	m.fetches.WithLabelValues(outcomeOf(t.Miss)).Inc()
+	m.fetchedBytes.Add(float64(t.Bytes))
+	m.fetchedTokens.Add(float64(t.CameTokens))
+	m.seconds.Observe(t.Took.Seconds())
+}
+
+func (m *meters) gave(d kvwire.Delivery) {
+	m.served.WithLabelValues(outcomeOf(d.Miss)).Inc()
+	m.givenBytes.Add(float64(d.Bytes))
+}
+
+func outcomeOf(miss string) string {
+	if miss == "" {
+		return "whole"
+	}
+	return miss
+}

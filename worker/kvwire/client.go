@@ -1,0 +1,207 @@
+package kvwire
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"parley"
+)
+
+// A Client fetches blocks from other workers.
+type Client struct {
+	// HTTP connects to them.
+	HTTP *http.Client
+
+	gate gate
+}
+
+// A Fetch is what is wanted of another worker.
+type Fetch struct {
+	// URL is where it listens, Ticket the right to read its blocks; see [Sign].
+	URL, Ticket string
+	Format      Format
+	// Names are those of the blocks, in order.
+	Names []parley.BlockHash
+	// Put takes blocks as they come, one after the other in data, which it must not use
+	// after it has returned without an error.
+	Put func(ctx context.Context, data []byte) error
+}
+
+// A MissError says why blocks could not be fetched. Reason is one of a few words.
+type MissError struct {
+	Reason string
+	Err    error
+}
+
+// Error returns reason and cause.
+func (e *MissError) Error() string { return e.Reason + ": " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *MissError) Unwrap() error { return e.Err }
+
+// InFlight returns how many bytes of buffers are held.
+func (c *Client) InFlight() int64 { return c.gate.bytes.Load() }
+
+// Run fetches blocks until all have come, ctx ends or something fails. It returns how
+// many were taken, which are of use in any case, and a [*MissError] if that is not all.
+func (c *Client) Run(ctx context.Context, f *Fetch) (blocks int, err error) {
+	size := bufferSize(f.Format.BlockBytes, len(f.Names))
+	if !c.gate.enter(2 * size) {
+		return 0, &MissError{"busy", fmt.Errorf("this worker fetches from %d others already", Fetches)}
+	}
+	defer c.gate.leave(2 * size)
+	blocks, err = c.run(ctx, f, size)
+	if err != nil {
+		err = &MissError{reasonOf(ctx, err), err}
+	}
+	return blocks, err
+}
+
+func (c *Client) run(ctx context.Context, f *Fetch, size int) (blocks int, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	resp, err := c.open(ctx, f)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	ready, free, failed := make(chan []byte), make(chan []byte, 2), make(chan error, 1)
+	free <- make([]byte, 0, size)
+	free <- make([]byte, 0, size)
+	go func() {
+		failed <- receive(ctx, resp.Body, f, free, ready)
+		close(ready)
+	}()
+	for data := range ready {
+		if err := f.Put(ctx, data); err != nil {
+			cancel()
+			for range ready { // until the reader has ended
+			}
+			return blocks, &putError{err}
+		}
+		blocks += len(data) / f.Format.BlockBytes
+		free <- data[:0]
+	}
+	return blocks, <-failed
+}
+
+// A putError is one of [Fetch.Put].
+type putError struct{ error }
+
+func (e *putError) Unwrap() error { return e.error }
+
+// open asks for the blocks.
+func (c *Client) open(ctx context.Context, f *Fetch) (*http.Response, error) {
+	body, err := json.Marshal(Ask{Format: f.Format, Names: packNames(f.Names)})
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(f.URL, "/")+Path,
+		bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if f.Ticket != "" {
+		req.Header.Set("Authorization", Scheme+f.Ticket)
+	}
+	resp, err := c.HTTP.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		defer resp.Body.Close()
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
+		return nil, &statusError{resp.StatusCode, strings.TrimSpace(string(text))}
+	}
+	return resp, nil
+}
+
+// A statusError is an answer that is not a stream of blocks.
+type statusError struct {
+	status int
+	text   string
+}
+
+func (e *statusError) Error() string { return fmt.Sprintf("status %d: %s", e.status, e.text) }
+
+// receive reads blocks into free buffers, and passes them on as soon as they are wanted.
+func receive(ctx context.Context, from io.Reader, f *Fetch, free <-chan []byte, ready chan<- []byte) error {
+	size := f.Format.BlockBytes
+	room := <-free
+	pass := func() bool {
+		select {
+		case ready <- room:
+		case <-ctx.Done():
+			return false
+		}
+		select {
+		case room = <-free:
+		case <-ctx.Done():
+			return false
+		}
+		return true
+	}
+	for i := range f.Names {
+		block := room[len(room) : len(room)+size]
+		if err := readBlock(from, &f.Names[i], block); err != nil {
+			if len(room) > 0 && !pass() {
+				return context.Cause(ctx)
+			}
+			return err
+		}
+		room = room[:len(room)+size]
+		if len(room)+size > cap(room) || i == len(f.Names)-1 {
+			if !pass() {
+				return context.Cause(ctx)
+			}
+			continue
+		}
+		select {
+		case ready <- room: // the one before was taken
+			room = nil
+		default:
+		}
+		if room == nil {
+			select {
+			case room = <-free:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+	}
+	return readEnd(from)
+}
+
+// reasonOf returns in a few words why a fetch failed.
+func reasonOf(ctx context.Context, err error) string {
+	answer, answered := errors.AsType[*statusError](err)
+	_, put := errors.AsType[*putError](err)
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return "too slow"
+	case ctx.Err() != nil:
+		return "cancelled"
+	case put:
+		return "no room"
+	case errors.Is(err, errGone):
+		return "gone"
+	case errors.Is(err, errDamaged), errors.Is(err, errMalformed):
+		return "damaged"
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return "cut off"
+	case !answered:
+		return "unreachable"
+	case answer.status == http.StatusConflict:
+		return "incompatible"
+	case answer.status == http.StatusTooManyRequests:
+		return "busy"
+	}
+	return "refused"
+}

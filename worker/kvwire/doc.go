@@ -1,0 +1,41 @@
+// Package kvwire moves the keys and values of blocks between Parley workers, both ends of
+// it: a [Server] answers for the blocks of this process, a [Client] fetches those of
+// another: "give me the blocks with these names".
+//
+// A fetch is a POST to [Path]. Its body is an [Ask]: the names of blocks that follow each
+// other in one prompt, and the [Format] of the asking worker. Formats say everything that
+// the bytes of a block depend on besides its name: weights, arithmetic, type and size. If
+// they differ, the answer is an error that names the difference, before any block is read.
+// Otherwise it is a stream of frames:
+//
+//	'B'  sum  payload   a block: the next one of the names that were asked for. sum is 8
+//	                    bytes, big-endian: the xxHash of its name and its payload
+//	'E'  reason         the end: 1 byte, 0 if all blocks were sent, 1 if the next one is
+//	                    not held any more
+//
+// A stream that ends without 'E' was cut off. Blocks come in the order of the prompt, so
+// those that came are of use whatever happens to the others: what is missing is computed.
+// No fault of the other side changes a token. A block whose sum is wrong ends the fetch.
+//
+// # Flow and memory
+//
+// Each fetch has a connection of its own, so TCP bounds what is under way. Each side holds
+// at most two buffers of bufferBytes, or of one block if that is larger, for each fetch,
+// and takes part in at most [Fetches] at once: more are refused as busy, and not queued.
+// InFlight is the memory that is held now. Ending the context of either side ends the
+// fetch.
+//
+// # Who may ask
+//
+// Names of blocks are secrets: they cannot be guessed without the tokens and the salt of
+// the tenant. Nevertheless only members of the fleet are answered. A gateway that knows
+// the key of a worker signs a ticket with it ([Sign]), which it gives to another worker
+// with a request. The ticket is good for reading blocks of that one process for a few
+// minutes, and does not reveal the key.
+//
+//	format.go  what two workers must have in common
+//	ticket.go  the right to read blocks of one worker
+//	stream.go  frames
+//	server.go  the giving side
+//	client.go  the taking side
+package kvwire

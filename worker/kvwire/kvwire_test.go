@@ -1,0 +1,443 @@
+package kvwire
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"parley"
+	"parley/internal/testkit"
+)
+
+var testFormat = Format{
+	Version:     Version,
+	Weights:     "w",
+	Arithmetic:  "cpu ref",
+	KVType:      "f32",
+	BlockTokens: 16,
+	BlockBytes:  100,
+}
+
+// A shelf holds blocks in memory.
+type shelf struct {
+	names  []parley.BlockHash
+	blocks [][]byte
+	mu     sync.Mutex // guards reads
+	held   int        // leading blocks that can be read
+	reads  int
+	stuck  bool // reads wait until they are cancelled
+	batch  int  // most blocks of a read; 0 for no bound
+}
+
+func newShelf(blocks int) *shelf {
+	s := &shelf{held: blocks}
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range blocks {
+		var name parley.BlockHash
+		block := make([]byte, testFormat.BlockBytes)
+		for i := range name {
+			name[i] = byte(rng.Uint32())
+		}
+		for i := range block {
+			block[i] = byte(rng.Uint32())
+		}
+		s.names, s.blocks = append(s.names, name), append(s.blocks, block)
+	}
+	return s
+}
+
+func (s *shelf) read(ctx context.Context, names []parley.BlockHash, room []byte) (n int, err error) {
+	s.mu.Lock()
+	s.reads++
+	s.mu.Unlock()
+	if s.stuck {
+		<-ctx.Done()
+		return 0, ctx.Err()
+	}
+	at := slices.Index(s.names, names[0])
+	if s.batch > 0 {
+		names = names[:min(s.batch, len(names))]
+	}
+	for n < len(names) && at >= 0 && at+n < s.held && len(room) >= testFormat.BlockBytes {
+		copy(room, s.blocks[at+n])
+		room = room[testFormat.BlockBytes:]
+		n++
+	}
+	return n, nil
+}
+
+// A rig is a server and a client on a network of pipes.
+type rig struct {
+	*shelf
+	server Server
+	client Client
+	format Format     // of the server
+	mu     sync.Mutex // guards sent
+	sent   []Delivery
+	body   func(io.Reader) io.Reader // what becomes of an answer on its way; nil for nothing
+	taken  []byte
+	put    func(ctx context.Context, data []byte) error // nil for one that takes all
+}
+
+// run is called in a bubble, and returns when all goroutines of the rig have ended.
+func (g *rig) run(t *testing.T, during func()) {
+	t.Helper()
+	l, client := testkit.Listen()
+	if g.format == (Format{}) {
+		g.format = testFormat
+	}
+	front := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		sent, err := g.server.Serve(w, r, Holder{Format: g.format, Read: g.read})
+		g.mu.Lock()
+		g.sent = append(g.sent, sent)
+		g.mu.Unlock()
+		switch parley.CodeOf(err) {
+		case parley.Conflict:
+			w.WriteHeader(http.StatusConflict)
+		case parley.Overloaded:
+			w.WriteHeader(http.StatusTooManyRequests)
+		case parley.InvalidRequest:
+			w.WriteHeader(http.StatusBadRequest)
+		}
+	})}
+	go func() { _ = front.Serve(l) }()
+	g.client.HTTP = &http.Client{Transport: &tamper{client.Transport, g}}
+	during()
+	client.CloseIdleConnections()
+	front.Close()
+	synctest.Wait()
+	if n, m := g.server.InFlight(), g.client.InFlight(); n != 0 || m != 0 {
+		t.Errorf("%d and %d bytes are still held", n, m)
+	}
+}
+
+// fetch fetches all blocks.
+func (g *rig) fetch(ctx context.Context) (int, error) {
+	g.taken = nil
+	put := g.put
+	if put == nil {
+		put = func(_ context.Context, data []byte) error { g.taken = append(g.taken, data...); return nil }
+	}
+	return g.client.Run(ctx, &Fetch{URL: "http://peer", Format: testFormat, Names: g.names, Put: put})
+}
+
+// whole reports whether the first blocks were taken as they are, and no other.
+func (g *rig) whole(blocks int) bool {
+	return bytes.Equal(g.taken, slices.Concat(g.blocks[:blocks]...))
+}
+
+// A tamper changes answers on their way.
+type tamper struct {
+	http.RoundTripper
+	rig *rig
+}
+
+func (p *tamper) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := p.RoundTripper.RoundTrip(r)
+	if err == nil && p.rig.body != nil && resp.StatusCode == http.StatusOK {
+		body := resp.Body
+		resp.Body = struct {
+			io.Reader
+			io.Closer
+		}{p.rig.body(body), body}
+	}
+	return resp, err
+}
+
+func reason(err error) string {
+	if miss, ok := errors.AsType[*MissError](err); ok {
+		return miss.Reason
+	}
+	return ""
+}
+
+func TestBlocksCome(t *testing.T) {
+	for _, blocks := range []int{1, 2, 7, 300} {
+		for _, batch := range []int{0, 1, 5} {
+			synctest.Test(t, func(t *testing.T) {
+				g := &rig{shelf: newShelf(blocks)}
+				g.batch = batch
+				g.run(t, func() {
+					n, err := g.fetch(t.Context())
+					if n != blocks || err != nil || !g.whole(blocks) {
+						t.Errorf("%d of %d blocks came: %v", n, blocks, err)
+					}
+				})
+				if want := (Delivery{Blocks: blocks, Bytes: int64(blocks * 100)}); g.sent[0] != want {
+					t.Errorf("%+v was sent, want %+v", g.sent[0], want)
+				}
+			})
+		}
+	}
+}
+
+// TestDifferencesAreMisses asks a worker that differs in one thing: no block is read.
+func TestDifferencesAreMisses(t *testing.T) {
+	for what, change := range map[string]func(*Format){
+		"version of the protocol": func(f *Format) { f.Version++ },
+		"weights":                 func(f *Format) { f.Weights += "x" },
+		"arithmetic":              func(f *Format) { f.Arithmetic += "x" },
+		"KV type":                 func(f *Format) { f.KVType += "x" },
+		"tokens in a block":       func(f *Format) { f.BlockTokens++ },
+		"bytes of a block":        func(f *Format) { f.BlockBytes++ },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			g := &rig{shelf: newShelf(3), format: testFormat}
+			change(&g.format)
+			if g.format.Digest() == testFormat.Digest() {
+				t.Errorf("%s: the digests are equal", what)
+			}
+			g.run(t, func() {
+				if n, err := g.fetch(t.Context()); n != 0 || reason(err) != "incompatible" {
+					t.Errorf("%s: %d blocks, %v", what, n, err)
+				}
+			})
+			if got := g.format.Difference(&testFormat); got != what || g.reads != 0 {
+				t.Errorf("%q, want %q; %d reads", got, what, g.reads)
+			}
+		})
+	}
+}
+
+func TestBlocksThatAreGone(t *testing.T) {
+	for held := range 5 {
+		synctest.Test(t, func(t *testing.T) {
+			g := &rig{shelf: newShelf(5)}
+			g.held, g.batch = held, 2
+			g.run(t, func() {
+				if n, err := g.fetch(t.Context()); n != held || reason(err) != "gone" || !g.whole(held) {
+					t.Errorf("%d of %d blocks, %v", n, held, err)
+				}
+			})
+		})
+	}
+}
+
+// TestDamagedStreams flips a bit of each byte of a stream, and cuts it off there: what was
+// taken is a beginning of what was sent, and never anything else.
+func TestDamagedStreams(t *testing.T) {
+	const blocks = 3
+	length := blocks*(blockHead+testFormat.BlockBytes) + 2
+	for at := range length {
+		for _, cut := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				g := &rig{shelf: newShelf(blocks)}
+				g.body = func(from io.Reader) io.Reader {
+					if cut {
+						return io.LimitReader(from, int64(at))
+					}
+					all, _ := io.ReadAll(from)
+					all[at] ^= 0x10
+					return bytes.NewReader(all)
+				}
+				g.run(t, func() {
+					n, err := g.fetch(t.Context())
+					if want := at / (blockHead + testFormat.BlockBytes); n != want || err == nil || !g.whole(n) {
+						t.Errorf("byte %d, cut %t: %d blocks, want %d; %v", at, cut, n, want, err)
+					}
+					if got := reason(err); cut && got != "cut off" || !cut && got != "damaged" {
+						t.Errorf("byte %d, cut %t: %q", at, cut, got)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestSlowPeer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &rig{shelf: newShelf(3)}
+		g.stuck = true
+		g.run(t, func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			defer cancel()
+			began := time.Now()
+			n, err := g.fetch(ctx)
+			if took := time.Since(began); n != 0 || reason(err) != "too slow" || took != 3*time.Second {
+				t.Errorf("%d blocks after %v, %v", n, took, err)
+			}
+		})
+	})
+}
+
+// TestPeersThatLeave cancels the taking side after each block, closes the giving side's
+// connections, and has the taking side run out of room.
+func TestPeersThatLeave(t *testing.T) {
+	full := errors.New("full")
+	for after := range 4 {
+		for _, way := range []string{"cancelled", "no room", "cut off"} {
+			synctest.Test(t, func(t *testing.T) {
+				g := &rig{shelf: newShelf(5)}
+				g.batch = 1
+				ctx, cancel := context.WithCancel(t.Context())
+				left := after
+				g.put = func(ctx context.Context, data []byte) error {
+					for ; len(data) > 0; data = data[testFormat.BlockBytes:] {
+						if left == 0 && way == "no room" {
+							return full
+						}
+						if left == 0 && way == "cancelled" {
+							cancel()
+							return ctx.Err()
+						}
+						g.taken = append(g.taken, data[:testFormat.BlockBytes]...)
+						left--
+					}
+					return nil
+				}
+				if way == "cut off" {
+					g.body = func(from io.Reader) io.Reader {
+						return io.LimitReader(from, int64(after*(blockHead+testFormat.BlockBytes)+20))
+					}
+					left = 100
+				}
+				g.run(t, func() {
+					if _, err := g.fetch(ctx); reason(err) != way {
+						t.Errorf("%s after %d blocks: %v", way, after, err)
+					}
+					if !g.whole(len(g.taken) / testFormat.BlockBytes) {
+						t.Errorf("%s after %d blocks: others were taken than were sent", way, after)
+					}
+				})
+				cancel()
+			})
+		}
+	}
+}
+
+// TestStalledReceiver has the taking side stop reading: the giving side gives up.
+func TestStalledReceiver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &rig{shelf: newShelf(40)}
+		stalled := make(chan struct{})
+		g.body = func(from io.Reader) io.Reader {
+			return readerFunc(func(b []byte) (int, error) { <-stalled; return from.Read(b) })
+		}
+		g.run(t, func() {
+			go func() {
+				time.Sleep(2 * stallMax)
+				g.mu.Lock()
+				defer g.mu.Unlock()
+				if len(g.sent) != 1 || g.sent[0].Miss != "left" || g.server.InFlight() != 0 {
+					t.Errorf("the server still waits: %+v", g.sent)
+				}
+				close(stalled)
+			}()
+			if n, err := g.fetch(t.Context()); n == 40 || err == nil {
+				t.Errorf("%d blocks, %v", n, err)
+			}
+		})
+	})
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
+
+// TestFetchesAreBounded opens more fetches than there may be, on either side.
+func TestFetchesAreBounded(t *testing.T) {
+	for _, side := range []string{"server", "client"} {
+		synctest.Test(t, func(t *testing.T) {
+			g := &rig{shelf: newShelf(3)}
+			g.stuck = true
+			g.run(t, func() {
+				ctx, cancel := context.WithCancel(t.Context())
+				ended := make(chan error, Fetches)
+				clients := [2]*Client{&g.client, {HTTP: g.client.HTTP}}
+				for i := range Fetches {
+					c := clients[0]
+					if side == "server" {
+						c = clients[i%2]
+					}
+					go func() {
+						_, err := c.Run(ctx, &Fetch{URL: "http://peer", Format: testFormat, Names: g.names})
+						ended <- err
+					}()
+				}
+				synctest.Wait()
+				if _, err := g.fetch(ctx); reason(err) != "busy" {
+					t.Errorf("%s: %v", side, err)
+				}
+				cancel()
+				for range Fetches {
+					if err := <-ended; reason(err) != "cancelled" {
+						t.Errorf("%s: %v", side, err)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestTickets(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	key := sha256.Sum256([]byte("secret"))
+	ticket := Sign("secret", "one", now.Add(time.Minute))
+	if !Valid(ticket, key, "one", now) {
+		t.Error("a good ticket is refused")
+	}
+	for what, bad := range map[string]bool{
+		"another process": Valid(ticket, key, "two", now),
+		"another key":     Valid(ticket, sha256.Sum256([]byte("other")), "one", now),
+		"too late":        Valid(ticket, key, "one", now.Add(time.Minute)),
+		"changed":         Valid("9"+ticket, key, "one", now),
+		"the key itself":  Valid("secret", key, "one", now),
+		"empty":           Valid("", key, "one", now),
+		"no key":          Sign("", "one", now) != "",
+	} {
+		if bad {
+			t.Errorf("%s: the ticket is good", what)
+		}
+	}
+}
+
+// FuzzStream reads frames from any bytes: blocks that are taken have the sum that was sent.
+func FuzzStream(f *testing.F) {
+	s := newShelf(2)
+	var whole bytes.Buffer
+	for i := range s.names {
+		_ = writeBlock(&whole, &s.names[i], s.blocks[i])
+	}
+	_ = writeEnd(&whole, endWhole)
+	f.Add(whole.Bytes())
+	f.Add([]byte{kindEnd, endGone})
+	f.Add([]byte{kindBlock})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		from := bytes.NewReader(data)
+		ask := &Fetch{Format: testFormat, Names: s.names}
+		free, ready := make(chan []byte, 2), make(chan []byte)
+		free <- make([]byte, 0, testFormat.BlockBytes)
+		free <- make([]byte, 0, testFormat.BlockBytes)
+		done := make(chan error, 1)
+		go func() {
+			done <- receive(context.Background(), from, ask, free, ready)
+			close(ready)
+		}()
+		var taken []byte
+		for b := range ready {
+			taken = append(taken, b...)
+			free <- b[:0]
+		}
+		err := <-done
+		blocks := len(taken) / testFormat.BlockBytes
+		if len(taken)%testFormat.BlockBytes != 0 || err == nil && blocks != len(s.names) {
+			t.Fatalf("%d bytes were taken: %v", len(taken), err)
+		}
+		var again bytes.Buffer
+		for i := range blocks {
+			_ = writeBlock(&again, &s.names[i], taken[i*testFormat.BlockBytes:][:testFormat.BlockBytes])
+		}
+		if !bytes.HasPrefix(data, again.Bytes()) {
+			t.Fatal("a block was taken that was not sent so")
+		}
+	})
+}

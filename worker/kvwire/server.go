@@ -1,0 +1,216 @@
+package kvwire
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"parley"
+)
+
+const (
+	// Path is the route of a worker that gives blocks.
+	Path = "/parley/v1/blocks"
+	// Fetches is how many fetches a side takes part in at once.
+	Fetches = 4
+	// bufferBytes is how many bytes of blocks are read or written at once.
+	bufferBytes = 8 << 20
+	// askMax bounds the body of a request: the names of some million tokens.
+	askMax = 8 << 20
+	// stallMax is how long the taking side may read nothing.
+	stallMax = 10 * time.Second
+	// ioBytes is how much is read from and written to a connection at once.
+	ioBytes = 256 << 10
+)
+
+// An Ask is what a worker wants of another one.
+type Ask struct {
+	Format Format `json:"format"`
+	// Names are those of blocks that follow each other, one after the other.
+	Names []byte `json:"names"`
+}
+
+// names returns the names as such.
+func (a *Ask) names() ([]parley.BlockHash, error) {
+	const size = len(parley.BlockHash{})
+	if len(a.Names) == 0 || len(a.Names)%size != 0 {
+		return nil, parley.Invalid("names", "%d bytes are not the names of blocks: each has %d", len(a.Names), size)
+	}
+	names := make([]parley.BlockHash, len(a.Names)/size)
+	for i := range names {
+		copy(names[i][:], a.Names[i*size:])
+	}
+	return names, nil
+}
+
+// packNames returns names as they travel.
+func packNames(names []parley.BlockHash) (packed []byte) {
+	for i := range names {
+		packed = append(packed, names[i][:]...)
+	}
+	return packed
+}
+
+// A Holder is where blocks of this process are read from. Read copies leading blocks of
+// names into room and returns how many; after an error it may still write to room.
+type Holder struct {
+	Format Format
+	Read   func(ctx context.Context, names []parley.BlockHash, room []byte) (int, error)
+}
+
+// A Server gives blocks to other workers. The zero value is ready.
+type Server struct {
+	gate gate
+}
+
+// A Delivery is what a fetch was answered with.
+type Delivery struct {
+	Blocks int
+	Bytes  int64
+	// Miss says why it ended early; empty if it did not.
+	Miss string
+}
+
+// InFlight returns how many bytes of buffers are held.
+func (s *Server) InFlight() int64 { return s.gate.bytes.Load() }
+
+// Serve answers a fetch. An error is one that the client can still be told of.
+func (s *Server) Serve(w http.ResponseWriter, r *http.Request, from Holder) (Delivery, error) {
+	var ask Ask
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, askMax)) // to its end: only then is a hang-up noticed
+	if err == nil {
+		err = json.Unmarshal(body, &ask)
+	}
+	if err != nil {
+		return Delivery{Miss: "malformed"},
+			parley.Errorf(parley.InvalidRequest, "the body is not a request for blocks: %v", err)
+	}
+	names, err := ask.names()
+	if err != nil {
+		return Delivery{Miss: "malformed"}, err
+	}
+	if what := from.Format.Difference(&ask.Format); what != "" {
+		return Delivery{Miss: "incompatible"}, parley.Errorf(parley.Conflict, "the workers differ in their %s", what)
+	}
+	size := bufferSize(from.Format.BlockBytes, len(names))
+	if !s.gate.enter(2 * size) {
+		return Delivery{Miss: "busy"},
+			parley.Errorf(parley.Overloaded, "this worker gives blocks to %d others already", Fetches)
+	}
+	defer s.gate.leave(2 * size)
+	w.Header().Set("Content-Type", "application/octet-stream")
+	to := &patientWriter{to: w, control: http.NewResponseController(w)}
+	return stream(r.Context(), to, from, names, size), nil
+}
+
+// bufferSize is how large the buffers of a fetch are.
+func bufferSize(blockBytes, blocks int) int {
+	return blockBytes * max(1, min(blocks, bufferBytes/blockBytes))
+}
+
+// A batch is a buffer with the next blocks.
+type batch struct {
+	blocks int
+	room   []byte
+}
+
+// stream sends blocks while the next ones are read.
+func stream(ctx context.Context, to *patientWriter, from Holder, names []parley.BlockHash,
+	size int) (sent Delivery) {
+	ctx, cancel := context.WithCancel(ctx)
+	out := bufio.NewWriterSize(to, ioBytes)
+	ready := make(chan batch)
+	free := make(chan []byte, 2)
+	free <- make([]byte, size)
+	free <- make([]byte, size)
+	go fill(ctx, from, names, free, ready)
+	defer func() {
+		cancel()
+		for range ready { // until the reader has ended
+		}
+	}()
+	for f := range ready {
+		for i := range f.blocks {
+			payload := f.room[i*from.Format.BlockBytes:][:from.Format.BlockBytes]
+			if writeBlock(out, &names[sent.Blocks], payload) != nil {
+				return Delivery{sent.Blocks, sent.Bytes, "left"}
+			}
+			sent.Blocks++
+			sent.Bytes += int64(len(payload))
+		}
+		if out.Flush() != nil || to.control.Flush() != nil {
+			return Delivery{sent.Blocks, sent.Bytes, "left"}
+		}
+		free <- f.room
+	}
+	reason := endWhole
+	if sent.Blocks < len(names) {
+		reason, sent.Miss = endGone, "gone"
+	}
+	if ctx.Err() != nil || writeEnd(out, reason) != nil || out.Flush() != nil {
+		sent.Miss = "left"
+	}
+	return sent
+}
+
+// fill reads blocks into free buffers until there are no more or ctx ends.
+func fill(ctx context.Context, from Holder, names []parley.BlockHash, free <-chan []byte, ready chan<- batch) {
+	defer close(ready)
+	for len(names) > 0 {
+		var room []byte
+		select {
+		case room = <-free:
+		case <-ctx.Done():
+			return
+		}
+		n, err := from.Read(ctx, names, room)
+		if err != nil || n == 0 {
+			return
+		}
+		select {
+		case ready <- batch{n, room}:
+		case <-ctx.Done():
+			return
+		}
+		names = names[n:]
+	}
+}
+
+// A patientWriter gives the client stallMax for each write.
+type patientWriter struct {
+	to      io.Writer
+	control *http.ResponseController
+}
+
+func (p *patientWriter) Write(b []byte) (int, error) {
+	err := p.control.SetWriteDeadline(time.Now().Add(stallMax))
+	if err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return 0, err
+	}
+	return p.to.Write(b)
+}
+
+// A gate bounds the fetches of a side, and counts the memory that they hold.
+type gate struct {
+	fetches, bytes atomic.Int64
+}
+
+// enter reports whether there is room for one more fetch, which holds bytes.
+func (g *gate) enter(bytes int) bool {
+	if g.fetches.Add(1) > Fetches {
+		g.fetches.Add(-1)
+		return false
+	}
+	g.bytes.Add(int64(bytes))
+	return true
+}
+
+func (g *gate) leave(bytes int) {
+	g.bytes.Add(-int64(bytes))
+	g.fetches.Add(-1)
+}

@@ -1,0 +1,104 @@
+package kvwire
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/cespare/xxhash/v2"
+
+	"parley"
+)
+
+// The kinds of frames.
+const (
+	kindBlock byte = 'B'
+	kindEnd   byte = 'E'
+)
+
+// Reasons of an end.
+const (
+	endWhole byte = iota // all blocks were sent
+	endGone              // the next one is not held any more
+)
+
+// blockHead is how long a block's frame is before its payload.
+const blockHead = 1 + 8
+
+var (
+	errDamaged   = errors.New("a block is damaged")
+	errGone      = errors.New("the worker does not hold the blocks any more")
+	errMalformed = errors.New("a frame is malformed")
+)
+
+// sumOf returns the checksum of a block.
+func sumOf(name *parley.BlockHash, payload []byte) uint64 {
+	var d xxhash.Digest
+	d.Reset()
+	_, _ = d.Write(name[:]) // neither fails
+	_, _ = d.Write(payload)
+	return d.Sum64()
+}
+
+// writeBlock writes a block's frame.
+func writeBlock(to io.Writer, name *parley.BlockHash, payload []byte) error {
+	head := binary.BigEndian.AppendUint64(append(make([]byte, 0, blockHead), kindBlock), sumOf(name, payload))
+	if _, err := to.Write(head); err != nil {
+		return err
+	}
+	_, err := to.Write(payload)
+	return err
+}
+
+// writeEnd writes the last frame.
+func writeEnd(to io.Writer, reason byte) error {
+	_, err := to.Write([]byte{kindEnd, reason})
+	return err
+}
+
+// readBlock reads the next frame, which must be the block of a name with the size of
+// payload. The error is errGone if the stream ends there, and io.ErrUnexpectedEOF if it
+// was cut off.
+func readBlock(from io.Reader, name *parley.BlockHash, payload []byte) error {
+	var head [blockHead]byte
+	if _, err := io.ReadFull(from, head[:1]); err != nil {
+		return cutOff(err)
+	}
+	switch head[0] {
+	case kindEnd:
+		return errGone
+	case kindBlock:
+	default:
+		return fmt.Errorf("%w: it is of the kind %#x", errMalformed, head[0])
+	}
+	if _, err := io.ReadFull(from, head[1:]); err != nil {
+		return cutOff(err)
+	}
+	if _, err := io.ReadFull(from, payload); err != nil {
+		return cutOff(err)
+	}
+	if sumOf(name, payload) != binary.BigEndian.Uint64(head[1:]) {
+		return errDamaged
+	}
+	return nil
+}
+
+// readEnd reads the last frame after all blocks.
+func readEnd(from io.Reader) error {
+	var end [2]byte
+	if _, err := io.ReadFull(from, end[:]); err != nil {
+		return cutOff(err)
+	}
+	if end != [2]byte{kindEnd, endWhole} {
+		return fmt.Errorf("%w: %x is not the end of all blocks", errMalformed, end)
+	}
+	return nil
+}
+
+func cutOff(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
