@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,7 +64,7 @@ func TestUploadChecksSizes(t *testing.T) {
 
 func TestPackedBytesIsWhatUploadTakes(t *testing.T) {
 	r := newRand(1)
-	for _, kind := range allTypes {
+	for _, kind := range append(slices.Clone(allTypes), weights.F8E4M3) {
 		for _, rows := range []int{1, 2, 32, 33} {
 			c, err := New(Options{Threads: 1})
 			if err != nil {

@@ -54,6 +54,27 @@ func FP8Directories(t testing.TB, golden, layout string) (stored, widened string
 	return stored, widened
 }
 
+// FP8AsBF16 writes widened, which FP8Directories returned, with all numbers rounded
+// to BF16, as a processor computes with FP8 weights.
+func FP8AsBF16(t testing.TB, golden, widened string) string {
+	t.Helper()
+	tensors := ReadSafetensors(t, filepath.Join(widened, "model.safetensors"))
+	for name, tensor := range tensors {
+		if tensor.Type != "F32" {
+			continue
+		}
+		var data []byte
+		for at := 0; at < len(tensor.Data); at += 4 {
+			v := math.Float32frombits(binary.LittleEndian.Uint32(tensor.Data[at:]))
+			data = binary.LittleEndian.AppendUint16(data, bfloat16(v))
+		}
+		tensors[name] = StoredTensor{Type: "BF16", Shape: tensor.Shape, Data: data}
+	}
+	dir := goldenDirectory(t, golden, "null")
+	WriteSafetensors(t, filepath.Join(dir, "model.safetensors"), tensors)
+	return dir
+}
+
 // goldenDirectory copies all but the weights of a golden checkpoint, with the
 // given quantization_config.
 func goldenDirectory(t testing.TB, golden, quantization string) string {
