@@ -69,6 +69,8 @@ type Request struct {
 	// Elsewhere are the codes of errors after which another model is asked, if no token has come: each worker is
 	// tried once then, and none that is down is waited for. Workers do not see it.
 	Elsewhere []Code `json:"-"`
+	// Thinking is for engines that are given text; in a prompt of tokens it is part of the prompt.
+	Thinking Thinking `json:"-"`
 	// Background work is computed only in passes without other work: it
 	// gives way within one pass, and makes room first. While others always have
 	// work, one such request is let in at a time, after a wait that the engine is
@@ -117,6 +119,15 @@ type ToolCall struct {
 	ID        string `json:"id,omitempty"`
 	Name      string `json:"name,omitempty"`
 	Arguments string `json:"arguments,omitempty"`
+}
+
+// A Thinking is how much a model is asked to think before it answers. The zero value leaves that to the model.
+type Thinking struct {
+	// Effort is one of none, minimal, low, medium, high, xhigh and max, or empty if the client does not say.
+	Effort string
+	// Wanted: the client asks for thoughts, of at most BudgetTokens if that is not 0.
+	Wanted       bool
+	BudgetTokens int
 }
 
 // A Terms is what a client asked of an answer.

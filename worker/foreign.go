@@ -55,7 +55,7 @@ func (r *Remote) foreign(ctx context.Context, q *parley.Request, yield func(parl
 	quiet, guard := guardSilence(ctx, r.silenceMax())
 	resp, err := r.send(quiet, speak.Path, known.rename(body))
 	if err != nil {
-		yield(parley.Delta{}, guard.explain(r.cfg.URL, err))
+		yield(parley.Delta{}, guard.explain(err))
 		return
 	}
 	defer resp.Body.Close()
@@ -66,7 +66,7 @@ func (r *Remote) foreign(ctx context.Context, q *parley.Request, yield func(parl
 	for message, err := range speak.Messages(guardedBody{resp.Body, guard}) {
 		if err != nil {
 			r.distrust()
-			yield(parley.Delta{}, guard.explain(r.cfg.URL, r.unreachable(ctx, err)))
+			yield(parley.Delta{}, guard.explain(r.unreachable(ctx, err)))
 			return
 		}
 		if err := r.take(a, &speak, message); err != nil {
@@ -91,7 +91,7 @@ func (r *Remote) foreign(ctx context.Context, q *parley.Request, yield func(parl
 	last, complete := a.End()
 	if !complete {
 		r.distrust()
-		yield(parley.Delta{}, guard.explain(r.cfg.URL, r.unreachable(ctx, io.ErrUnexpectedEOF)))
+		yield(parley.Delta{}, guard.explain(r.unreachable(ctx, io.ErrUnexpectedEOF)))
 		return
 	}
 	yield(last, nil)

@@ -32,12 +32,13 @@ func guardSilence(ctx context.Context, most time.Duration) (context.Context, *si
 
 func (g *silenceGuard) extend() { g.timer.Reset(g.most) }
 
-// explain returns why an answer failed: because the engine was silent, if it was.
-func (g *silenceGuard) explain(engine string, err error) error {
+// explain returns why an answer failed: because the service was silent, if it was. That is the fate of this
+// request alone: others may be answered meanwhile, and by another model so may this one.
+func (g *silenceGuard) explain(err error) error {
 	if !g.fired.Load() {
 		return err
 	}
-	return parley.Errorf(parley.Unavailable, "worker %s sent nothing for %v", engine, g.most)
+	return parley.Errorf(parley.Overloaded, "The service that answers for this model sent nothing for %v.", g.most)
 }
 
 // A guardedBody extends its guard with whatever is read.

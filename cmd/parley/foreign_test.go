@@ -83,11 +83,17 @@ func (c *cutting) Write(p []byte) (int, error) {
 // frontOf serves polly-mini with workers as a configuration has them.
 func frontOf(t *testing.T, config string) *crew {
 	t.Helper()
+	return frontIn(t, t.TempDir(), config)
+}
+
+// frontIn is frontOf with its data in a directory.
+func frontIn(t *testing.T, data, config string) *crew {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "parley.yaml")
 	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := startServer(t, append([]string{"--config", path}, calmly[2:]...)...)
+	s := startServerIn(t, data, append([]string{"--config", path}, calmly[2:]...)...)
 	go func() {
 		for range s.lines {
 		}

@@ -28,6 +28,9 @@ type service struct {
 	body   string
 	// cut has it break off the answer after the first word.
 	cut bool
+	// words are the answer, if not that the sky is blue. Answers wait until hold, if set, is closed.
+	words []string
+	hold  chan struct{}
 }
 
 const serviceKey = "sk-upstream-0123456789abcdef"
@@ -61,6 +64,14 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var asked map[string]any
 	_ = json.Unmarshal(text, &asked)
 	s.asked, s.keys = append(s.asked, asked), append(s.keys, key)
+	if hold := s.hold; hold != nil {
+		s.mu.Unlock()
+		select {
+		case <-hold:
+		case <-r.Context().Done():
+		}
+		s.mu.Lock()
+	}
 	if s.status != 0 {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(s.status)
@@ -79,6 +90,14 @@ func (s *service) set(status int, body string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.status, s.body = status, body
+}
+
+// says is what the service answers.
+func (s *service) says() []string {
+	if s.words != nil {
+		return s.words
+	}
+	return []string{"The", " sky", " is", " blue", "."}
 }
 
 func (s *service) last() map[string]any {
@@ -106,7 +125,7 @@ func (s *service) chat(w io.Writer, asked map[string]any) {
 		delta(`{"tool_calls":[{"index":0,"function":{"arguments":"\"Rom\"}"}}]}`, "null")
 		delta(`{}`, `"tool_calls"`)
 	} else {
-		for _, word := range []string{"The", " sky", " is", " blue", "."} {
+		for _, word := range s.says() {
 			delta(fmt.Sprintf(`{"content":%q}`, word), "null")
 			if s.cut {
 				return
@@ -142,7 +161,7 @@ func (s *service) message(w io.Writer, asked map[string]any) {
 	event("content_block_delta", `"index":0,"delta":{"type":"signature_delta","signature":"c2ln"}`)
 	event("content_block_stop", `"index":0`)
 	event("content_block_start", `"index":1,"content_block":{"type":"text","text":""}`)
-	for _, word := range []string{"The", " sky", " is", " blue", "."} {
+	for _, word := range s.says() {
 		event("content_block_delta", fmt.Sprintf(`"index":1,"delta":{"type":"text_delta","text":%q}`, word))
 	}
 	event("content_block_stop", `"index":1`)
@@ -163,8 +182,14 @@ func (s *service) message(w io.Writer, asked map[string]any) {
 // frontOfService serves the models gpt and claude of a service, and nothing of its own.
 func frontOfService(t *testing.T, s *service, more string) *crew {
 	t.Helper()
+	return frontOfServiceIn(t, t.TempDir(), s, more)
+}
+
+// frontOfServiceIn is frontOfService with its data in a directory.
+func frontOfServiceIn(t *testing.T, data string, s *service, more string) *crew {
+	t.Helper()
 	t.Setenv("UPSTREAM_TEST_KEY", serviceKey)
-	c := frontOf(t, `model: none
+	c := frontIn(t, data, `model: none
 upstreams:
   - name: chats
     url: `+s.URL+`/v1

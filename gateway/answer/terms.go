@@ -30,6 +30,14 @@ func TermsOf(r *openai.ChatRequest) *parley.Terms {
 	return asked
 }
 
+// ThinkingOf returns how much a client asks the model to think.
+func ThinkingOf(r *openai.ChatRequest) (asked parley.Thinking) {
+	asked.Effort, _ = r.TemplateArgs["reasoning_effort"].(string)
+	asked.Wanted, _ = r.TemplateArgs["enable_thinking"].(bool)
+	asked.BudgetTokens, _ = r.TemplateArgs["thinking_budget"].(int)
+	return asked
+}
+
 // Callable are the tools that the model may call.
 func Callable(r *openai.ChatRequest) []openai.Tool {
 	if r.ToolChoice.Mode == openai.ToolsNone || len(r.Tools) == 0 {

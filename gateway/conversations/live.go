@@ -93,6 +93,7 @@ func (t *turn) stored(ctx context.Context, owner convo.Owner) (now snapshot, err
 	now = snapshot{
 		said:         pieceOf(&m),
 		promptTokens: m.Usage.PromptTokens,
+		model:        m.Model,
 		usage:        m.Usage,
 		timings:      TimingsOf(&m),
 		over:         m.Status.Ended(),
@@ -117,6 +118,10 @@ func (a *API) watch(x *exchange.Exchange, t *turn, request *openai.TurnRequest) 
 		now, err := t.snapshot(ctx, owner)
 		if err != nil {
 			return ItemNotFound(x, err)
+		}
+		if now.model != "" {
+			x.Record.SetModel(now.model)
+			form.Rename()
 		}
 		p := now.since(&before)
 		isNews := p.Text != "" || p.Reasoning != "" || len(p.Calls) > 0 || p.Progress != nil ||

@@ -88,6 +88,7 @@ func (t *turn) outcome(why error) (o convo.Outcome, err error) {
 	if why != nil {
 		o.Err = shownReason(why)
 	}
+	o.Model = t.x.Record.Model() // another than was asked may have answered
 	if t.answer != nil {
 		o.Usage = t.spent()
 	}

@@ -274,12 +274,13 @@ func (t *turn) follow(ctx context.Context, out *exchange.EventStream, form excha
 
 // add takes in what the model said, and wakes its followers.
 func (t *turn) add(pieces []answer.Piece) {
-	t.told.add(pieces, t.x.Record.PromptTokens())
+	t.told.add(pieces, t.x.Record.PromptTokens(), t.x.Record.Model())
 	t.api.Runs.Notify(t.id.Message)
 }
 
 // show answers with a turn that an earlier call with the same key completed.
 func (t *turn) show(m *convo.Message) error {
+	t.x.Record.SetModel(m.Model)
 	form := t.shapeFor(t.x, t.request)
 	p := pieceOf(m)
 	if !t.request.Stream {

@@ -24,6 +24,8 @@ type transcript struct {
 	progress *parley.Progress
 	// promptTokens and outputTokens count what the model was shown and has said.
 	promptTokens, outputTokens int
+	// model is the one that answers, which may be another than was asked for.
+	model string
 	// over says that why is how it ended.
 	over bool
 	why  error
@@ -33,8 +35,8 @@ type transcript struct {
 // writes, or holds mu.
 func (w *transcript) said() *answer.CollectedChoice { return &w.choices[0] }
 
-// add takes in pieces of an answer to a prompt of that many tokens.
-func (w *transcript) add(pieces []answer.Piece, promptTokens int) {
+// add takes in pieces of a model's answer to a prompt of promptTokens.
+func (w *transcript) add(pieces []answer.Piece, promptTokens int, model string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, p := range pieces {
@@ -43,7 +45,7 @@ func (w *transcript) add(pieces []answer.Piece, promptTokens int) {
 		w.progress = cmp.Or(p.Progress, w.progress)
 		w.outputTokens = max(w.outputTokens, p.OutputTokens)
 	}
-	w.promptTokens = promptTokens
+	w.promptTokens, w.model = promptTokens, model
 }
 
 // end notes how the answer ended.
@@ -61,6 +63,7 @@ func (w *transcript) snapshot() snapshot {
 		said:         w.said().Piece(),
 		promptTokens: w.promptTokens,
 		progress:     w.progress,
+		model:        w.model,
 		over:         w.over,
 		why:          w.why,
 	}
@@ -73,6 +76,7 @@ type snapshot struct {
 	said answer.Piece
 	// promptTokens is 0 until the model answers.
 	promptTokens int
+	model        string
 	progress     *parley.Progress
 	usage        parley.Usage
 	timings      *openai.Timings

@@ -39,7 +39,8 @@ func conformTurns(t *testing.T, s *Store) {
 	usage := parley.Usage{PromptTokens: 12, CachedTokens: 8, OutputTokens: 3, Queued: time.Millisecond,
 		Prefill: 2500 * time.Microsecond, Decode: time.Second}
 	outcome := Outcome{Status: Completed, Content: said("hi there"), Finish: parley.FinishStop, Usage: usage,
-		CostMicros: 77}
+		CostMicros: 77, Model: "other"}
+	answer.Model = "other" // it answered instead
 	answer.Content, answer.Text, answer.Status, answer.Finish, answer.Usage, answer.CostMicros, answer.Completed = said(
 		"hi there"), "hi there", Completed, parley.FinishStop, usage, 77, at(4)
 	same(t, "finished", must(s.FinishTurn(ctx, ann, turn.ID(), outcome, at(4)))(t), answer)

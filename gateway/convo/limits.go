@@ -1,6 +1,7 @@
 package convo
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"slices"
@@ -202,7 +203,7 @@ func checkEnded(s Status) error {
 }
 
 func (o *Outcome) check() error {
-	if err := checkEnded(o.Status); err != nil {
+	if err := cmp.Or(checkEnded(o.Status), checkNames("model", o.Model)); err != nil {
 		return err
 	}
 	if o.Content == nil {

@@ -191,7 +191,9 @@ type Outcome struct {
 	// Status is one that has ended.
 	Status Status
 	// Content is the whole answer; nil keeps what the last checkpoint kept.
-	Content    json.RawMessage
+	Content json.RawMessage
+	// Model is the one that answered, if not the one that was asked.
+	Model      string
 	Finish     parley.Finish
 	Err        *parley.Error
 	Usage      parley.Usage

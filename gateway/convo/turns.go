@@ -1,6 +1,7 @@
 package convo
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -222,6 +223,7 @@ func (o *Outcome) apply(m *Message, now time.Time) {
 		m.Content = o.Content
 	}
 	m.Text = PlainText(m.Content)
+	m.Model = cmp.Or(o.Model, m.Model)
 	m.Status, m.Finish, m.Err = o.Status, o.Finish, unkept(kept(o.Err))
 	m.CostMicros, m.Completed = o.CostMicros, db.Unstamp(db.Stamp(now))
 	m.Usage = storedUsage(o.Usage)
@@ -242,12 +244,12 @@ func (t *transaction) finish(owner Owner, m *Message) error {
 	u := &m.Usage
 	_, err := t.exec(
 		`UPDATE messages SET content = $3, text = $4, status = $5, tokens_in = $6, tokens_cached = $7, tokens_out = $8, cost_micros = $9,
-			finish = $10, error_code = $11, error_text = $12, queued = $13, prefill = $14, decode = $15, completed = $16
+			finish = $10, error_code = $11, error_text = $12, queued = $13, prefill = $14, decode = $15, completed = $16, model = $17
 		WHERE conversation = $1 AND id = $2`,
 		m.Conversation, m.ID, blob(m.Content), m.Text, string(m.Status), u.PromptTokens, u.CachedTokens,
 		u.OutputTokens, m.CostMicros,
 		string(m.Finish), code, text, u.Queued.Microseconds(), u.Prefill.Microseconds(), u.Decode.Microseconds(),
-		db.Stamp(m.Completed))
+		db.Stamp(m.Completed), m.Model)
 	if err != nil {
 		return err
 	}

@@ -41,6 +41,8 @@ func keyOf(w SharePolicy, r *parley.Request, loose *parley.Grammar) shareKey {
 	}
 	k.grammar(r.Grammar)
 	k.grammar(loose)
+	k.text(r.Thinking.Effort)
+	k.number(bit(r.Thinking.Wanted), uint64(r.Thinking.BudgetTokens))
 	var key shareKey
 	k.Sum(key[:0])
 	return key

@@ -96,7 +96,7 @@ func (j *Job) beginInstead(ctx context.Context, p *Query, g *generation, failure
 			g.bill.Fail()
 			g = nil
 		}
-		next, err := j.chatFor(m, p.chat)
+		next, err := j.chatFor(ctx, m, p.chat)
 		if err == nil {
 			var started *generation
 			if started, err = j.begin(ctx, next); err == nil {

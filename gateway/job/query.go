@@ -56,7 +56,7 @@ func (j *Job) Chat(ctx context.Context, m *models.Model, request *openai.ChatReq
 		return nil, err
 	}
 	for {
-		p, err := j.chatFor(m, c)
+		p, err := j.chatFor(ctx, m, c)
 		if err == nil {
 			return p, nil
 		}
@@ -67,10 +67,13 @@ func (j *Job) Chat(ctx context.Context, m *models.Model, request *openai.ChatReq
 	}
 }
 
-// chatFor prepares the prompt of a conversation that was screened.
-func (j *Job) chatFor(m *models.Model, c *chatQuery) (*Query, error) {
+// chatFor prepares the prompt of a conversation that was screened, if for another model.
+func (j *Job) chatFor(ctx context.Context, m *models.Model, c *chatQuery) (*Query, error) {
 	request := c.request
 	j.Record.SetModel(m.ID)
+	if err := j.screening.ChatInstead(ctx, m, request); err != nil {
+		return nil, err
+	}
 	begun := j.server.Now()
 	prompt, thinking, err := m.Render(request)
 	j.Record.Took(ledger.Tokenize, begun)
@@ -101,6 +104,7 @@ func (j *Job) chatFor(m *models.Model, c *chatQuery) (*Query, error) {
 		return nil, err
 	}
 	r.Grammar, r.Terms = constraint.Grammar, answer.TermsOf(request)
+	r.Thinking = answer.ThinkingOf(request)
 	j.Record.Constrain(request.Format.Kind, len(answer.Callable(request)))
 	if len(r.Elsewhere) == 0 {
 		c = nil // a stream need not keep the client's request

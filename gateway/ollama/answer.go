@@ -61,8 +61,8 @@ type Counts struct {
 
 // Lines makes the lines of an answer. It is the form in which one is streamed.
 type Lines struct {
-	// Model is the name that the client asked for.
-	Model string
+	// Model returns the name that the client asked for, or that of the model that answers instead.
+	Model func() string
 	// IsChat says that /api/chat answers, not /api/generate.
 	IsChat bool
 	// Started is when the request came, Now the clock.
@@ -83,7 +83,7 @@ type Lines struct {
 
 // line returns an empty line.
 func (a *Lines) line() Line {
-	return Line{Model: a.Model, CreatedAt: a.Now().UTC().Format(time.RFC3339Nano)}
+	return Line{Model: a.Model(), CreatedAt: a.Now().UTC().Format(time.RFC3339Nano)}
 }
 
 // said returns a line with what was said.

@@ -70,9 +70,14 @@ func (a *API) Generate(x *exchange.Exchange, j *job.Job) error {
 			default:
 				said, stop, err = j.Converse(x.Request.Context(), m, request.Request)
 			}
-			if err == nil {
+			if err == nil && m.Gauge == nil { // whose tokens are known
 				prompt := said.Prompts[0].Tokens
-				form.Context = func(text string) []parley.Token { return m.After(prompt, text) }
+				form.Context = func(text string) []parley.Token {
+					if x.Record.Model() != m.ID {
+						return nil // another model answered, whose tokens are others
+					}
+					return m.After(prompt, text)
+				}
 			}
 			return said, stop, err
 		})
@@ -115,11 +120,17 @@ func (a *API) answer(x *exchange.Exchange, asked *Common, form *Lines, chat *ope
 		return err
 	}
 	x.Record.SetModel(m.ID)
-	form.Model, form.Started, form.Now = asked.Model, x.Record.Started, a.Now
+	form.Started, form.Now = x.Record.Started, a.Now
+	form.Model = func() string {
+		if answers := x.Record.Model(); answers != m.ID {
+			return answers
+		}
+		return asked.Model
+	}
 	switch {
 	case asked.Idle:
 		return a.idle(x, m, asked, form)
-	case asked.Thinks && m.Tools.Thoughts == nil:
+	case asked.Thinks && m.Tools.Thoughts == nil && m.Gauge == nil: // what a service can do is not known
 		return parley.Invalid("think", "%q does not support thinking: leave out 'think'.", asked.Model)
 	}
 	if asked.Stream {

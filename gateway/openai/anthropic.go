@@ -98,9 +98,14 @@ func (r *MessagesRequest) readAnthropicSampling(f *fields) {
 		}
 		return nil
 	})
-	thinking := "disabled"
-	f.object("thinking", func(t *fields) { t.oneOf("type", &thinking, "enabled", "disabled", "adaptive") })
-	r.setTemplateArg("enable_thinking", thinking != "disabled")
+	thinking, budget := "disabled", 0
+	f.object("thinking", func(t *fields) {
+		t.oneOf("type", &thinking, "enabled", "disabled", "adaptive")
+		t.integer("budget_tokens", 1, tokensMax, &budget)
+	})
+	if r.setTemplateArg("enable_thinking", thinking != "disabled"); thinking == "enabled" && budget > 0 {
+		r.setTemplateArg("thinking_budget", budget)
+	}
 }
 
 // readSystem takes the system prompt: a text, or blocks of it.

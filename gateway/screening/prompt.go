@@ -37,6 +37,15 @@ func (s *Screening) Chat(ctx context.Context, m *models.Model, request *openai.C
 	return s.screen(ctx, m, "messages", system.String(), parts)
 }
 
+// ChatInstead judges a conversation that was judged for another model, if the policy of m
+// is not that of the other one.
+func (s *Screening) ChatInstead(ctx context.Context, m *models.Model, request *openai.ChatRequest) error {
+	if s.ruling == s.screener.Keeper.For(s.record.Who.Organization, m.ID) {
+		return nil
+	}
+	return s.Chat(ctx, m, request)
+}
+
 // Prompts judges plain prompts. Prompts that are tokens are read as text
 // first, and are refused rather than redacted.
 func (s *Screening) Prompts(ctx context.Context, m *models.Model, param string, prompts []openai.Prompt) error {

@@ -53,7 +53,10 @@ const FindingsMax = 20
 // which then holds for its answer, too.
 func (s *Screening) screen(ctx context.Context, m *models.Model, param, system string, parts []screenPart) error {
 	keeper := s.screener.Keeper
-	s.ruling, s.vault = keeper.For(s.record.Who.Organization, m.ID), safety.NewVault()
+	s.ruling = keeper.For(s.record.Who.Organization, m.ID)
+	if s.vault == nil {
+		s.vault = safety.NewVault()
+	}
 	ruling := s.ruling
 	if s.ask == nil || !ruling.LooksAtInput() {
 		return nil

@@ -61,7 +61,7 @@ func TierUsed(asked string) string {
 
 // Whole returns choices that were collected to their end.
 func (s *Chat) Whole(choices []answer.CollectedChoice, u parley.Usage) *openai.ChatResponse {
-	s.rename()
+	s.Rename()
 	r := &openai.ChatResponse{
 		ID:          s.chunk.ID,
 		Object:      "chat.completion",
@@ -130,8 +130,8 @@ func (s *Chat) Prepare() {
 	}
 }
 
-// rename names the model that answers, which may be another than was asked for.
-func (s *Chat) rename() {
+// Rename names the model that answers, which may be another than was asked for.
+func (s *Chat) Rename() {
 	if name := s.record.Model(); name != "" && name != s.chunk.Model {
 		s.chunk.Model = name
 		if s.first != nil {
@@ -143,7 +143,7 @@ func (s *Chat) rename() {
 
 // Opening returns the first event of a choice.
 func (s *Chat) Opening(choice int) any {
-	s.rename()
+	s.Rename()
 	if choice == 0 && s.first != nil {
 		return s.first
 	}

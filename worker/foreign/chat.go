@@ -35,6 +35,9 @@ func chatBody(e *Engine, q *parley.Request) (any, error) {
 	if q.Grammar != nil {
 		b["response_format"] = responseFormat(q.Grammar)
 	}
+	if effort := q.Thinking.Effort; effort != "" {
+		b["reasoning_effort"] = effort
+	}
 	putTools(b, q.Terms)
 	return b, nil
 }

@@ -1,8 +1,10 @@
 package foreign
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 
 	"parley"
@@ -58,8 +60,50 @@ func messagesBody(e *Engine, q *parley.Request) (any, error) {
 	if len(q.Stop.Strings) > 0 {
 		b["stop_sequences"] = q.Stop.Strings
 	}
+	if budget := thinkingBudget(q, most); budget > 0 {
+		b["thinking"] = map[string]any{"type": "enabled", "budget_tokens": budget}
+	}
 	putMessageTools(b, q.Terms)
 	return b, nil
+}
+
+// The thoughts that Anthropic's API is asked for by effort, where the client names no number. It
+// takes no fewer than thinkingTokensMin, and fewer than the whole answer may have.
+const thinkingTokensMin, thinkingTokensDefault = 1024, 2048
+
+var thinkingTokens = map[string]int{
+	"minimal": thinkingTokensMin,
+	"low":     thinkingTokensMin,
+	"medium":  thinkingTokensDefault,
+	"high":    4096,
+	"xhigh":   8192,
+	"max":     16384,
+}
+
+// thinkingBudget returns how many of an answer's tokens may be thoughts; 0 asks for none. After the
+// result of a tool the service continues thoughts that it signed and that nothing here keeps, so
+// that it can be asked for none there.
+func thinkingBudget(q *parley.Request, most int) int {
+	asked := q.Thinking
+	if !asked.Wanted && thinkingTokens[asked.Effort] == 0 {
+		return 0
+	}
+	for _, t := range slices.Backward(q.Turns) {
+		if t.Role == "tool" {
+			return 0
+		}
+		if t.Role == "assistant" {
+			break
+		}
+	}
+	if asked.BudgetTokens > 0 {
+		return asked.BudgetTokens // the service says what is wrong with it
+	}
+	budget := cmp.Or(thinkingTokens[asked.Effort], thinkingTokensDefault)
+	if budget = min(budget, most-1); budget < thinkingTokensMin {
+		return 0
+	}
+	return budget
 }
 
 // refuseForMessages says what of a request Anthropic's API has no field for.
