@@ -35,6 +35,9 @@ type Attempt struct {
 	// End is how it ended: done, told, refused, failed, lost, moved, withdrawn, outrun or
 	// left; empty if it has not. Why is the error that ended it, if one did.
 	End, Why string
+	// Transfer is what came of blocks that it was to fetch from another worker, nil if
+	// there were none or it did not come to that.
+	Transfer *Transfer
 	// Timings is what the worker measured itself, nil if it did not tell; Usage what
 	// its answer cost, nil if it did not come to that.
 	Timings *WorkerTimings

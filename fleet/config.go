@@ -51,6 +51,8 @@ type Config struct {
 	// HedgeAfter has a second worker compute a request whose first token has not
 	// come by then: the one that is first answers. 0 does not.
 	HedgeAfter time.Duration
+	// NoTransfers has workers compute what other workers hold, instead of fetching it.
+	NoTransfers bool
 	// WaitMax is how long a request waits while no worker can take it; default 30 s.
 	WaitMax time.Duration
 	// EmptyWait is the same for a request that has not begun and of whose pools no

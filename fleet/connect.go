@@ -8,9 +8,11 @@ import (
 	"strings"
 	"time"
 
+	"parley"
 	"parley/fleet/discover"
 	"parley/route/kvindex"
 	"parley/worker"
+	"parley/worker/kvwire"
 )
 
 // A Dialer makes members of workers in other processes.
@@ -69,7 +71,14 @@ func (d Dialer) Connect(ctx context.Context, at discover.Address) (Member, error
 	if promises.Sleep {
 		asleep, awake = remote.Sleep, remote.Wake
 	}
+	var blocks func(instance string, until time.Time) parley.BlockSource
+	if cfg.Kind == worker.Parley {
+		blocks = func(instance string, until time.Time) parley.BlockSource {
+			return parley.BlockSource{URL: cfg.URL, Ticket: kvwire.Sign(cfg.Key, instance, until)}
+		}
+	}
 	return Member{
+		Blocks:         blocks,
 		Name:           at.Name,
 		Pool:           d.Pool,
 		Kind:           string(cfg.Kind),
@@ -136,6 +145,8 @@ func probeRemote(ctx context.Context, remote *worker.Remote, block int) (Conditi
 		Waiting:        s.Waiting,
 		BusySeconds:    s.BusySeconds,
 		Preemptions:    s.Preemptions,
+		Format:         s.Format,
+		BlockBytes:     s.BlockBytes,
 	}, nil
 }
 

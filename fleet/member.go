@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"time"
 
 	"parley"
 	"parley/route/kvindex"
@@ -33,6 +34,9 @@ type Member struct {
 	// Withdraws: it begins requests of a higher class first, and gives one back that it
 	// has not begun when it is asked to; see [parley.Withdrawal].
 	Withdraws bool
+	// Blocks says how other workers fetch blocks from the process of an instance until a
+	// time; nil if they cannot.
+	Blocks func(instance string, until time.Time) parley.BlockSource
 	// Probe asks how it is. Without it, only requests show.
 	Probe func(ctx context.Context) (Condition, error)
 	// Follow passes its events on until ctx ends or they are lost. It is called
@@ -66,6 +70,10 @@ type Condition struct {
 	Models []parley.Model
 	// What a [route.Status] and a [Member] say; 0 if it is not known.
 	UsedTokens, WaitingTokens, Running, CapacityTokens int
+	// Format names what the bytes of its blocks depend on, empty if they cannot be moved,
+	// and BlockBytes is their size.
+	Format     string
+	BlockBytes int
 	// Seats is how many requests it computes at once, 0 if it does not say; Waiting
 	// counts those that wait in it.
 	Seats, Waiting int

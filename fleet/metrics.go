@@ -24,12 +24,17 @@ func newMetrics(f *Fleet, registry prometheus.Registerer) (*metrics, error) {
 		Help: "Times a worker was woken, by operators or for a request."})
 	m.withdrawn = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "parley_fleet_withdrawn_total",
 		Help: "Requests taken back from a worker that had not begun them, by reason."}, []string{"why"})
+	m.transfers = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "parley_kv_transfer_decisions_total",
+		Help: "Requests sent with a worker to fetch blocks from (decided), and what came of that: whole, or why not."},
+		[]string{"outcome"})
+	m.transferTokens = prometheus.NewCounter(prometheus.CounterOpts{Name: "parley_kv_transfer_tokens_total",
+		Help: "Prompt tokens that workers fetched from others instead of computing them."})
 	if registry == nil {
 		return m, nil
 	}
 	return m, errors.Join(registry.Register(m.moves), registry.Register(m.delayed), registry.Register(m.waits),
 		registry.Register(m.breaks), registry.Register(m.hedges), registry.Register(m.wakes),
-		registry.Register(m.withdrawn),
+		registry.Register(m.withdrawn), registry.Register(m.transfers), registry.Register(m.transferTokens),
 		registry.Register(standings{f}))
 }
 

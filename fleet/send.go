@@ -61,6 +61,10 @@ func (t *trip) open(ctx context.Context, l *leg) {
 		bounded = parley.WithWithdrawal(bounded, &l.back.request)
 	}
 	r := t.said.request(t.r, l.member.Resume)
+	if l.flow.blocks.source != nil {
+		r = new(*r)
+		r.Fetch = l.flow.blocks.source
+	}
 	if waited := now.Sub(t.said.began); waited >= time.Millisecond && !t.said.begun() {
 		r = new(*r)
 		r.Waited += waited // with other workers, or for this one
@@ -83,6 +87,9 @@ func (t *trip) ride(ctx context.Context, l *leg, yield func(parley.Delta, error)
 	for d, fault := range l.flow.stream {
 		silence.disarm()
 		now := t.fleet.cfg.Now()
+		if d.Transfer != nil {
+			t.fleet.fetched(l, d.Transfer)
+		}
 		l.record.hear(&d, now)
 		if fault != nil {
 			return judge(ctx, l.flow.context, fault), fault
@@ -389,6 +396,7 @@ func (f *Fleet) send(t *trip, q *route.Request, d route.Decision, now time.Time)
 			m = x
 		}
 	}
+	source := f.source(q, &d, now)
 	f.router.Sent(q, &d, now)
 	m.breaker.Go(now)
 	m.totals.sent++
@@ -399,6 +407,7 @@ func (f *Fleet) send(t *trip, q *route.Request, d route.Decision, now time.Time)
 		decision: d,
 		routing:  &parley.Routing{Worker: m.Name, Pool: m.Pool, Reason: d.String(), Moves: t.moves},
 		sent:     now,
+		flow:     flow{blocks: legBlocks{source, source != nil}},
 		back:     returnable{class: t.r.Class, withdrawn: t.back.times},
 	}
 	m.legs[l] = struct{}{}
@@ -434,6 +443,7 @@ func (f *Fleet) finish(l *leg, v judgement, err error) {
 	m, now := l.member, f.cfg.Now()
 	l.record.close(v.String(), err, now)
 	delete(m.legs, l)
+	f.fetchEnded(l, nil, now)
 	if f.computed(l); !l.unseated {
 		f.router.Done(&l.decision)
 		if v == withdrawn {

@@ -143,6 +143,15 @@ type flow struct {
 	// cancel breaks the leg off; why is set if that was wanted before it began.
 	cancel context.CancelCauseFunc
 	why    error
+	blocks legBlocks
+}
+
+// legBlocks is what the worker of a leg fetches from another one.
+type legBlocks struct {
+	// source is that worker, nil if there is none, and fetching is set until it is known
+	// what came.
+	source   *parley.BlockSource
+	fetching bool
 }
 
 // A returnable is what is known of a leg that may be taken back from its worker before
@@ -214,6 +223,9 @@ type metrics struct {
 	wakes   prometheus.Counter
 	// withdrawn are requests that were taken back.
 	withdrawn *prometheus.CounterVec
+	// transfers are those of blocks between workers.
+	transfers      *prometheus.CounterVec
+	transferTokens prometheus.Counter
 }
 
 func (m *metrics) moved(v judgement) {
@@ -317,6 +329,15 @@ func (m *member) status(now time.Time, slowStart time.Duration) route.Status {
 		WaitingTokens: m.health.condition.WaitingTokens,
 		Running:       m.health.condition.Running,
 	}
+	if c := &m.health.condition; m.Blocks != nil && c.Format != "" {
+		present := m.present(now)
+		s.Exchange = route.BlockExchange{
+			Format:      c.Format,
+			BlockBytes:  c.BlockBytes,
+			Gives:       !c.Draining && (present == Up || present == Draining),
+			PrefillRate: m.health.rate,
+		}
+	}
 	if up := now.Sub(m.health.since); slowStart > 0 && up < slowStart {
 		s.Share = max(shareMin, float64(up)/float64(slowStart))
 	}
@@ -396,6 +417,9 @@ func (r *record) hear(d *parley.Delta, now time.Time) {
 			r.First = now
 		}
 		r.Tokens += n
+	}
+	if d.Transfer != nil {
+		r.Transfer, d.Transfer = d.Transfer, nil
 	}
 	if d.Timings != nil {
 		r.Timings, d.Timings = d.Timings, nil

@@ -21,6 +21,9 @@
 // and not tokens, requests with one key go to one worker by consistent hashing,
 // within the same bounds.
 //
+// A worker that was picked although another one holds more of the prompt may fetch the
+// blocks from there instead of computing them: [Router.Fetch] decides by time.
+//
 // [Watch] looks at the other end: prompts that used to be found and no longer
 // are, because something in them changes all the time.
 //

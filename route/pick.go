@@ -90,6 +90,19 @@ type Decision struct {
 	// Passed is set if the best score was passed over because its worker was
 	// busy or over the watermark.
 	Passed string
+	// Fetch is what the worker should fetch from another one, nil for nothing. Uncached
+	// does not count it.
+	Fetch *Transfer
+}
+
+// fetch notes that the worker should fetch blocks; nil for none.
+func (d *Decision) fetch(t *Transfer) {
+	if d.Fetch != nil {
+		d.Uncached += d.Fetch.More
+	}
+	if d.Fetch = t; t != nil {
+		d.Uncached = max(0, d.Uncached-t.More)
+	}
 }
 
 // String returns the decision in one line.
@@ -99,7 +112,11 @@ func (d Decision) String() string {
 	rounded := func(before string, f float64) { b = strconv.AppendFloat(append(b, before...), f, 'f', 0, 64) }
 	b = append(append(append(b, d.Name...), " by "...), [...]string{"score", "tie", "key"}[d.How]...)
 	number(": ", d.Cached)
-	number(" of ", d.Cached+d.Uncached)
+	if d.Fetch != nil {
+		number(" of ", d.Cached+d.Fetch.More+d.Uncached)
+	} else {
+		number(" of ", d.Cached+d.Uncached)
+	}
 	b = append(b, " tokens cached"...)
 	if d.Expected > 0 {
 		number(" (", d.Expected)
@@ -115,6 +132,9 @@ func (d Decision) String() string {
 	}
 	if d.Passed != "" {
 		b = append(append(b, ", instead of "...), d.Passed...)
+	}
+	if d.Fetch != nil {
+		b = append(append(b, ", "...), d.Fetch.String()...)
 	}
 	number("; ", d.Able)
 	return string(append(append(b, " able"...), refusals(&d.Refused)...))

@@ -41,6 +41,9 @@ type Config struct {
 	HostCredit, DiskCredit float64
 	// TieTokens is how far apart the scores of near ties are; 0 means 64.
 	TieTokens int
+	// FetchTime is the least time that a worker gets to fetch blocks before it computes
+	// them; 0 means 250 ms.
+	FetchTime time.Duration
 	// Index is for the indexes of all block sizes, besides BlockTokens.
 	Index kvindex.Config
 	// Seed is for what is random.
@@ -60,6 +63,7 @@ func (c *Config) setDefaults() error {
 	orDefault(&c.HostCredit, 0.75)
 	orDefault(&c.DiskCredit, 0.25)
 	orDefault(&c.TieTokens, 64)
+	orDefault(&c.FetchTime, 250*time.Millisecond)
 	var problems []error
 	for _, row := range []struct {
 		what     string
@@ -125,6 +129,8 @@ type Status struct {
 	// Share is how much work it should get, of that of the others: less than 1
 	// while it warms up. 0 means 1.
 	Share float64
+	// Exchange says whether and how blocks can be moved from and to it.
+	Exchange BlockExchange
 }
 
 // A Router knows the workers and picks among them.
@@ -135,6 +141,7 @@ type Router struct {
 	indexes []*sizedIndex
 	decayed time.Time // up to when work was forgotten
 	ranked  []candidate
+	links   []blockLink
 }
 
 // A sizedIndex is the index of the workers with blocks of one size, and what
@@ -155,6 +162,7 @@ type worker struct {
 	share   float64 // tokens routed over a longer time
 	waiting int     // tokens sent and not computed
 	running int     // requests sent and not done
+	moving  int     // fetches that it takes part in
 }
 
 // New returns a router without workers.
@@ -196,6 +204,7 @@ func (r *Router) Join(m Member) (ID, error) {
 func (r *Router) Leave(id ID) {
 	w := r.workers[id]
 	r.workers[id] = nil
+	r.unlink(id)
 	if w.index == nil {
 		return
 	}

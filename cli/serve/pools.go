@@ -109,7 +109,13 @@ func Fronts(s *settings.Settings, log *slog.Logger) (list []models.Config, err e
 func (b *backend) gatherFleet(ctx context.Context, s *settings.Settings, own int, pools []settings.PoolConfig,
 	registry prometheus.Registerer,
 	log *slog.Logger) error {
-	cfg := fleet.Config{Log: log, Registry: registry, HedgeAfter: s.HedgeAfter, EmptyWait: s.Admission.WorkerWait}
+	cfg := fleet.Config{
+		Log:         log,
+		Registry:    registry,
+		HedgeAfter:  s.HedgeAfter,
+		NoTransfers: s.NoKVTransfer,
+		EmptyWait:   s.Admission.WorkerWait,
+	}
 	first := 0
 	if len(pools) == 0 {
 		first = own

@@ -87,6 +87,9 @@ var fleetSettings = []Setting{
 		set:   setJoinKinds,
 		Help:  "let workers of this `KIND` register; repeatable (default parley)",
 	},
+	{Key: "kv-transfer", wants: "on or off", set: setKVTransfer,
+		Help: "let workers fetch cached context from each other where that is faster than computing it: `on` or off " +
+			"(default on)"},
 	{Key: "hedge-after", wants: "a time such as 2s",
 		set: setTime(func(s *Settings) *time.Duration { return &s.HedgeAfter }),
 		Help: "send a request to a second worker if no token has arrived after `DURATION`, and use the answer that " +
@@ -309,5 +312,15 @@ func setPublicPrompt(s *Settings, text string) error {
 		return errBadValue
 	}
 	s.PublicPrompts = append(s.PublicPrompts, text)
+	return nil
+}
+
+// setKVTransfer sets whether workers fetch blocks from each other.
+func setKVTransfer(s *Settings, text string) error {
+	on := true
+	if err := setSwitch(func(*Settings) *bool { return &on })(s, text); err != nil {
+		return err
+	}
+	s.NoKVTransfer = !on
 	return nil
 }

@@ -172,6 +172,7 @@ type Fleet struct {
 	JoinNetworks  []netip.Prefix
 	JoinKinds     []string
 	HedgeAfter    time.Duration
+	NoKVTransfer  bool
 	SaltKey       []byte
 	PublicPrompts []string
 	CacheScope    job.CacheScope

@@ -201,10 +201,11 @@ func (t *teller) timings(l *parley.Attempt) {
 	t.add("worker", "hop, there and back", fmt.Sprintf("%s passed here, %s there", short(here), short(there)),
 		here-there)
 	t.add("worker", "receive and admit", "", s.Admitted)
+	fetched := t.fetch(l.Transfer)
 	u := l.Usage
 	switch {
 	case u != nil:
-		hand := there - s.Admitted - u.Queued - u.Prefill
+		hand := there - s.Admitted - fetched - u.Queued - u.Prefill
 		if s.First == 0 {
 			hand -= u.Decode
 		}
@@ -217,11 +218,24 @@ func (t *teller) timings(l *parley.Attempt) {
 			t.add("worker", "send the end", "", s.Whole-s.First-u.Decode)
 		}
 	case s.First > 0:
-		t.add("engine", "wait and prefill", "", there-s.Admitted)
+		t.add("engine", "wait and prefill", "", there-s.Admitted-fetched)
 		t.add("engine", "decode", pausedNote(s), t.until)
 	default:
 		t.add("worker", untilEnd(l), "", t.until)
 	}
+}
+
+// fetch appends the time that a worker waited for blocks of another one, and returns it.
+func (t *teller) fetch(m *parley.Transfer) time.Duration {
+	if m == nil {
+		return 0
+	}
+	note := fmt.Sprintf("%d of %d tokens came, %.1f MB", m.CameTokens, m.AskedTokens, float64(m.Bytes)/1e6)
+	if m.Miss != "" {
+		note += "; the others were computed: " + m.Miss
+	}
+	t.add("worker", "fetch blocks from "+m.From, note, m.Took)
+	return m.Took
 }
 
 // untilEnd names the time of an attempt that had no token.

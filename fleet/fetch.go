@@ -1,0 +1,64 @@
+package fleet
+
+import (
+	"slices"
+	"time"
+
+	"parley"
+	"parley/route"
+	"parley/worker/kvwire"
+)
+
+// source returns where the worker of a decision should fetch blocks from, nil if it is to
+// compute them. The lock is held.
+func (f *Fleet) source(q *route.Request, d *route.Decision, now time.Time) *parley.BlockSource {
+	if f.cfg.NoTransfers {
+		return nil
+	}
+	t := f.router.Fetch(q, d, now)
+	if t == nil {
+		return nil
+	}
+	i := slices.IndexFunc(f.members, func(m *member) bool {
+		return slices.ContainsFunc(m.seats, func(s seat) bool { return s.id == t.From })
+	})
+	m := f.members[i]
+	source := m.Blocks(m.health.condition.Instance, now.Add(kvwire.TicketLife))
+	source.Worker, source.Tokens, source.Within = m.Name, t.Tokens, t.Within
+	f.router.Fetching(d)
+	f.metrics.transfers.WithLabelValues("decided").Inc()
+	return &source
+}
+
+// fetched notes what came of a leg's transfer.
+func (f *Fleet) fetched(l *leg, t *parley.Transfer) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fetchEnded(l, t, f.cfg.Now())
+}
+
+// fetchEnded notes that a leg's transfer has ended, if there was one: t says how, nil if
+// that was not told. The lock is held.
+func (f *Fleet) fetchEnded(l *leg, t *parley.Transfer, now time.Time) {
+	if !l.flow.blocks.fetching {
+		return
+	}
+	l.flow.blocks.fetching = false
+	if t == nil {
+		f.router.Fetched(&l.decision, 0, 0, false, now)
+		f.metrics.transfers.WithLabelValues("unknown").Inc()
+		return
+	}
+	broken := slices.Contains([]string{"unreachable", "refused", "incompatible", "damaged", "cut off"}, t.Miss) ||
+		t.Miss == "too slow" && t.Bytes == 0
+	f.router.Fetched(&l.decision, t.Bytes, t.Took, broken, now)
+	outcome := t.Miss
+	if outcome == "" {
+		outcome = "whole"
+	}
+	f.metrics.transfers.WithLabelValues(outcome).Inc()
+	f.metrics.transferTokens.Add(float64(t.CameTokens))
+	if broken {
+		f.cfg.Log.Warn("block transfer failed", "worker", l.member.Name, "from", t.From, "reason", t.Miss)
+	}
+}

@@ -1,0 +1,199 @@
+package route
+
+import (
+	"slices"
+	"strconv"
+	"time"
+)
+
+// A worker that was picked for a request may hold less of its prompt than another one,
+// which was busy, is draining or has no room. Then there are two ways to the keys and
+// values of the tokens in between: compute them, or fetch the blocks from the other
+// worker. What takes less time is decided here, for each request, by what is known: how
+// fast the worker computes prompts, how large blocks are, how fast they came from that
+// worker before, and how many fetches share the way now.
+
+// BlockExchange is what a worker says about moving its blocks.
+type BlockExchange struct {
+	// Format names what the bytes of its blocks depend on; workers that agree in it can
+	// exchange blocks. Empty if it cannot.
+	Format string
+	// BlockBytes is the size of a block.
+	BlockBytes int
+	// Gives is set while others can fetch from it: it is up, or draining.
+	Gives bool
+	// PrefillRate is how many tokens of prompts it computes in a second; 0 if not known.
+	PrefillRate float64
+}
+
+// A Transfer is what a worker should fetch before it computes a request.
+type Transfer struct {
+	// From is the worker that holds the first Tokens tokens of the prompt, Name is its
+	// name; More of them are missing where the request goes.
+	From         ID
+	Name         string
+	Tokens, More int
+	// Compute and Move are how long computing and fetching them is expected to take, and
+	// Within is after what time computing is the better choice in any case.
+	Compute, Move, Within time.Duration
+}
+
+// String returns the transfer in one line.
+func (t *Transfer) String() string {
+	return "fetch " + strconv.Itoa(t.More) + " tokens from " + t.Name + ": about " + rounded(t.Move) + ", computed " +
+		rounded(t.Compute)
+}
+
+func rounded(d time.Duration) string { return d.Round(100 * time.Microsecond).String() }
+
+const (
+	// fetchLeast is the least number of tokens that are worth a fetch.
+	fetchLeast = 64
+	// fetchGain is how much of the time to compute a fetch may take, so that doubtful ones
+	// are not made.
+	fetchGain = 0.8
+	// fetchLatency is what a fetch takes besides the bytes.
+	fetchLatency = 3 * time.Millisecond
+	// rateGuess and linkGuess are taken for speeds that are not known: tokens and bytes in
+	// a second.
+	rateGuess = 10_000
+	linkGuess = 1 << 30
+	// withinFactor is how many times the time that was expected a fetch gets.
+	withinFactor = 3
+	// linkRest is how long a way is not tried again on which fetches failed.
+	linkRest = 30 * time.Second
+)
+
+// A blockLink is what is known of the way between two workers.
+type blockLink struct {
+	from, to ID
+	speed    float64   // bytes in a second; 0 if not known
+	rests    time.Time // not to be tried before
+}
+
+// Fetch decides whether the worker of a decision should fetch blocks that it misses. It
+// must follow the [Router.Pick] of the same request, whose decision it completes.
+func (r *Router) Fetch(q *Request, d *Decision, now time.Time) *Transfer {
+	to := r.workers[d.Worker]
+	if d.Uncached < fetchLeast || to.index == nil || to.status.Exchange.Format == "" {
+		return nil
+	}
+	var best *Transfer
+	for id, from := range r.workers {
+		if from == nil || from == to || !from.gives(to) {
+			continue
+		}
+		match := from.index.matches.Of(from.number)
+		held := min(int(match.Blocks-match.Expected)*from.BlockTokens, q.PromptTokens)
+		if held-d.Cached < fetchLeast || best != nil && best.Tokens >= held {
+			continue
+		}
+		if t := r.weigh(ID(id), d.Worker, held, held-d.Cached, now); t != nil {
+			best = t
+		}
+	}
+	d.fetch(best)
+	return best
+}
+
+// gives reports whether a worker can fetch from another one.
+func (w *worker) gives(to *worker) bool {
+	e := &w.status.Exchange
+	return e.Gives && e.Format == to.status.Exchange.Format && w.Model == to.Model && w.Pool == to.Pool &&
+		w.index == to.index
+}
+
+// weigh returns the transfer of more tokens between two workers, nil if computing them
+// takes less time.
+func (r *Router) weigh(from, to ID, held, more int, now time.Time) *Transfer {
+	w := r.workers[to]
+	l := r.linkOf(from, to)
+	if l != nil && now.Before(l.rests) {
+		return nil
+	}
+	speed := r.speed(l, to)
+	rate := w.status.Exchange.PrefillRate
+	if rate <= 0 {
+		rate = rateGuess
+	}
+	bytes := float64(more/w.BlockTokens) * float64(w.status.Exchange.BlockBytes)
+	sharing := float64(1 + max(w.moving, r.workers[from].moving))
+	t := &Transfer{From: from, Name: r.workers[from].Name, Tokens: held, More: more}
+	t.Compute = seconds(float64(more) / rate)
+	t.Move = fetchLatency + seconds(bytes/speed*sharing)
+	if float64(t.Move) > fetchGain*float64(t.Compute) {
+		return nil
+	}
+	t.Within = max(r.cfg.FetchTime, min(withinFactor*t.Move, t.Compute))
+	return t
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// speed returns how fast blocks come over a link: as measured, else as others that lead to
+// the same worker were.
+func (r *Router) speed(l *blockLink, to ID) float64 {
+	if l != nil && l.speed > 0 {
+		return l.speed
+	}
+	sum, n := 0.0, 0
+	for i := range r.links {
+		if o := &r.links[i]; o.to == to && o.speed > 0 {
+			sum, n = sum+o.speed, n+1
+		}
+	}
+	if n == 0 {
+		return linkGuess
+	}
+	return sum / float64(n)
+}
+
+func (r *Router) linkOf(from, to ID) *blockLink {
+	for i := range r.links {
+		if l := &r.links[i]; l.from == from && l.to == to {
+			return l
+		}
+	}
+	return nil
+}
+
+// Fetching notes that a request was sent with a transfer.
+func (r *Router) Fetching(d *Decision) {
+	for _, id := range []ID{d.Worker, d.Fetch.From} {
+		if w := r.workers[id]; w != nil {
+			w.moving++
+		}
+	}
+}
+
+// Fetched notes what came of a transfer: bytes, after a time; broken if the way between
+// the workers is at fault. With neither, nothing is learned.
+func (r *Router) Fetched(d *Decision, bytes int64, took time.Duration, broken bool, now time.Time) {
+	for _, id := range []ID{d.Worker, d.Fetch.From} {
+		if w := r.workers[id]; w != nil {
+			w.moving = max(0, w.moving-1)
+		}
+	}
+	if !broken && (bytes == 0 || took <= 0) || r.workers[d.Worker] == nil || r.workers[d.Fetch.From] == nil {
+		return
+	}
+	l := r.linkOf(d.Fetch.From, d.Worker)
+	if l == nil {
+		r.links = append(r.links, blockLink{from: d.Fetch.From, to: d.Worker})
+		l = &r.links[len(r.links)-1]
+	}
+	if broken {
+		l.rests = now.Add(linkRest)
+		return
+	}
+	speed := float64(bytes) / max(took-fetchLatency, took/2).Seconds()
+	if l.speed == 0 {
+		l.speed = speed
+	}
+	l.speed += (speed - l.speed) / 4
+}
+
+// unlink forgets the ways from and to a worker.
+func (r *Router) unlink(id ID) {
+	r.links = slices.DeleteFunc(r.links, func(l blockLink) bool { return l.from == id || l.to == id })
+}
