@@ -139,6 +139,10 @@ bench: build ## tokenizer MB/s, and tokens/s of polly and of a 1B-shaped random 
 bench-sim: ## simulate a million requests over 64 workers on one core; fails above 60 s of processor time [SIM_PART=0.1]
 	GOMAXPROCS=1 $(GO) test ./sim -run '^$$' -bench '^BenchmarkMillion$$' -benchtime 1x -timeout 30m
 
+.PHONY: sim-truth
+sim-truth: build ## compare the simulator with a real fleet of three workers here; fails if too far apart [TRUTH=600 seconds]
+	./test/sim-truth.sh $(BIN) $(or $(TRUTH),600)
+
 .PHONY: bench-store
 bench-store: ## a small write beside a flood of large ones, in SQLite and PostgreSQL; fails where its p99 is above 250 ms
 	./test/postgres.sh $(GO) test ./gateway/convo -run '^$$' -bench '^BenchmarkNeighbour$$' -benchtime $(or $(WRITES),1000)x

@@ -5,7 +5,6 @@ import (
 
 	"parley"
 	"parley/compute"
-	"parley/engine/sched"
 )
 
 // Ahead are steps whose tokens the device chooses itself, so that the host plans the
@@ -31,7 +30,7 @@ type Ahead struct {
 // A flight is a step in the air.
 type flight struct {
 	parts   []flightPart
-	work    sched.Work
+	pass    Pass
 	began   time.Time
 	behind  bool // it was launched while another was in the air
 	exposed time.Duration

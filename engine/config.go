@@ -80,8 +80,8 @@ type Content struct {
 // An Observer is told what happens in the loop. Its functions run on the
 // loop's own goroutine and must return at once.
 type Observer struct {
-	// Step: a pass of sequences and tokens was computed.
-	Step func(sequences, tokens int, took time.Duration)
+	// Step: a pass was computed.
+	Step func(p Pass)
 	// Token: a token was chosen; after is the time since the request came for
 	// the first token of a choice, and since the token before for the others.
 	Token func(first bool, after time.Duration)
@@ -91,10 +91,20 @@ type Observer struct {
 	Done func(r *parley.Request, u *parley.Usage)
 }
 
-func (o *Observer) step(sequences, tokens int, took time.Duration) {
+func (o *Observer) step(p Pass) {
 	if o.Step != nil {
-		o.Step(sequences, tokens, took)
+		o.Step(p)
 	}
+}
+
+// A Pass is what was computed at once, and how long it took.
+type Pass struct {
+	// Sequences have a part in it. Read counts their earlier positions, each once.
+	Sequences, Read int
+	sched.Work
+	// Took is its own time. Gap is that since the end of the pass before it, in which the
+	// loop delivered tokens and planned; 0 if the loop had nothing to do meanwhile.
+	Took, Gap time.Duration
 }
 
 func (o *Observer) token(first bool, after time.Duration) {

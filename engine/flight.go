@@ -48,8 +48,9 @@ func (c *choice) plain() bool {
 
 // launch starts the plan's step.
 func (l *loop) launch(plan *sched.Plan) {
-	f := &flight{work: plan.Work, began: l.cfg.Now(), behind: len(l.air.flights) > 0}
+	f := &flight{began: l.cfg.Now(), behind: len(l.air.flights) > 0}
 	l.assemble(plan.Parts, f.began)
+	f.pass = l.passOf(plan.Work, f.began)
 	if err := l.buffers.step.Validate(l.cfg.Sched.Blocks); err != nil {
 		panic(err)
 	}
@@ -91,13 +92,16 @@ func (l *loop) land() {
 	l.air.flights = append(l.air.flights[:0], l.air.flights[1:]...)
 	l.now = l.cfg.Now()
 	began := f.began
-	if f.behind && l.air.ended.After(began) {
-		began = l.air.ended
+	if f.behind { // the device goes from one to the next
+		f.pass.Gap = 0
+		if l.air.ended.After(began) {
+			began = l.air.ended
+		}
 	}
-	took := l.now.Sub(began)
+	f.pass.Took = l.now.Sub(began)
 	l.air.ended = l.now
-	l.sched.Learn(f.work, took)
-	l.count(len(f.parts), f.work.Rows, took)
+	l.sched.Learn(f.pass.Work, f.pass.Took)
+	l.count(f.pass)
 	l.flew(f, l.now.Sub(asked))
 	for _, p := range f.parts {
 		if l.owner[&p.c.seq] == p.c && p.output >= 0 {

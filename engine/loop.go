@@ -133,12 +133,13 @@ func (l *loop) pass(plan *sched.Plan) {
 		l.abandon(plan, err)
 		return
 	}
+	pass := l.passOf(plan.Work, began)
 	l.cfg.Forward(&l.buffers.step, l.buffers.logits)
 	l.now = l.cfg.Now()
-	took := l.now.Sub(began)
+	pass.Took = l.now.Sub(began)
 	l.air.ended = l.now
-	l.sched.Commit(plan, took)
-	l.count(len(plan.Parts), plan.Work.Rows, took)
+	l.sched.Commit(plan, pass.Took)
+	l.count(pass)
 	rows := l.buffers.logits
 	for i, p := range plan.Parts {
 		if c := l.owner[p.Seq]; c != nil && c.job.req.Embed {

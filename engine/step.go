@@ -32,7 +32,19 @@ func (l *loop) assemble(plan []sched.Part, now time.Time) {
 	}
 }
 
-func (l *loop) count(sequences, rows int, took time.Duration) {
-	l.stats.step(rows, took)
-	l.cfg.Observe.step(sequences, rows, took)
+func (l *loop) count(p Pass) {
+	l.stats.step(p.Rows, p.Took)
+	l.cfg.Observe.step(p)
+}
+
+// passOf describes the assembled step, which began at a time.
+func (l *loop) passOf(work sched.Work, began time.Time) Pass {
+	p := Pass{Sequences: len(l.buffers.step.Seqs), Work: work}
+	for i := range l.buffers.step.Seqs {
+		p.Read += l.buffers.step.Seqs[i].Past
+	}
+	if !l.air.ended.IsZero() {
+		p.Gap = max(0, began.Sub(l.air.ended))
+	}
+	return p
 }

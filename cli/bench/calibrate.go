@@ -33,6 +33,7 @@ const (
 
 func newBenchCalibrate() *cobra.Command {
 	var modelName, out string
+	var logs []string
 	cmd := &cobra.Command{
 		Use:   "calibrate",
 		Short: "Measure forward passes on this machine, for parley sim",
@@ -41,12 +42,21 @@ lengths, batches that decode at many depths, and both in one pass. A model of th
 is fitted to them and written as JSON, for the field calibration of a scenario (parley
 sim). It says how far it is off on passes that it was not fitted to.
 
-Stop what else the machine does: the numbers are only as good as it is quiet.`,
+Stop what else the machine does: the numbers are only as good as it is quiet.
+
+With --log the passes are those that workers served, on any device: with the time that
+the engine took between them, and beside whatever else the machine did. Start workers
+with --log-level debug --log-format json, put them under load (parley bench), and give
+their logs.`,
 		Example: `  parley bench calibrate --out polly.json
-  parley bench calibrate --model model.gguf --out model.json`,
+  parley bench calibrate --model model.gguf --out model.json
+  parley bench calibrate --log worker-1.log,worker-2.log --out served.json`,
 		Args: cli.Exactly(0, "flags alone"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			samples, err := measurePasses(modelName)
+			samples, err := servedPasses(logs)
+			if len(logs) == 0 {
+				samples, err = measurePasses(modelName)
+			}
 			if err != nil {
 				return err
 			}
@@ -66,6 +76,8 @@ Stop what else the machine does: the numbers are only as good as it is quiet.`,
 		},
 	}
 	cmd.Flags().StringVar(&modelName, "model", builtin.Models()[0].Name, "measure the built-in model or file `NAME`")
+	cmd.Flags().StringSliceVar(&logs, "log", nil, "fit to the passes in the logs `FILES` of workers")
+	cmd.MarkFlagsMutuallyExclusive("model", "log")
 	cmd.Flags().StringVar(&out, "out", "", "write the result to `FILE`")
 	return cmd
 }

@@ -6,6 +6,7 @@
 package host
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -83,7 +84,7 @@ func Start(plan *Plan) (*Host, error) {
 	hostBlocks, diskBlocks := plan.tierBlocks()
 	metrics := newMetrics(cfg.Registry, cfg.Name, ck.Config.Context, cfg.SLO)
 	e, err := engine.New(engine.Config{
-		Observe: metrics.observer(),
+		Observe: loggedPasses(metrics.observer(), cfg.Log),
 		Events:  cfg.Events,
 		Learned: memory.keep,
 		Model:   parley.Model{ID: cfg.Name, ContextTokens: plan.ContextTokens},
@@ -130,6 +131,22 @@ func Start(plan *Plan) (*Host, error) {
 		draft:     d,
 		ck:        ck,
 	}, nil
+}
+
+// loggedPasses has every pass written to a log that takes debug messages: parley bench
+// calibrate reads them.
+func loggedPasses(o engine.Observer, log *slog.Logger) engine.Observer {
+	if log == nil || !log.Enabled(context.Background(), slog.LevelDebug) {
+		return o
+	}
+	count := o.Step
+	o.Step = func(p engine.Pass) {
+		count(p)
+		log.LogAttrs(context.Background(), slog.LevelDebug, "pass computed", slog.Int("rows", p.Rows),
+			slog.Int("sequences", p.Sequences), slog.Int("read", p.Read), slog.Int("lookback", p.Lookback),
+			slog.Int64("took_ns", int64(p.Took)), slog.Int64("gap_ns", int64(p.Gap)))
+	}
+	return o
 }
 
 // aheadOf returns how steps are computed ahead, nil if the device cannot.

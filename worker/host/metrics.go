@@ -118,9 +118,9 @@ func (m *metrics) observeRequest(r *parley.Request, u *parley.Usage) {
 // observer returns what the engine calls.
 func (m *metrics) observer() engine.Observer {
 	return engine.Observer{
-		Step: func(_, tokens int, took time.Duration) {
-			m.step.Observe(took.Seconds())
-			m.batch.Observe(float64(tokens))
+		Step: func(p engine.Pass) {
+			m.step.Observe(p.Took.Seconds())
+			m.batch.Observe(float64(p.Rows))
 		},
 		Token: func(first bool, after time.Duration) {
 			if first {

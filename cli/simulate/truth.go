@@ -1,0 +1,154 @@
+package simulate
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"parley/cli"
+	"parley/internal/load"
+	"parley/sim"
+)
+
+// ErrUntrue says that a simulation is further from a real run than it may be.
+var ErrUntrue = errors.New("the simulation is not as near to the real run as it must be")
+
+// Bars are how far a simulation may be from a real run: relative, but for that of hits,
+// which is a difference of shares.
+type bars struct{ ttft, tpot, hits, throughput float64 }
+
+func newTruth() *cobra.Command {
+	most := bars{}
+	cmd := &cobra.Command{
+		Use:   "truth FILE REPORT",
+		Short: "Compare a scenario with a real run of the same load",
+		Long: `Run a scenario and compare it with the report of a real run (parley bench --out): time to
+the first token, time per output token, prompt tokens found in a cache, and output tokens
+per second. It fails where one is further off than it may be. The scenario must replay
+the trace that the real run had, on workers whose passes were measured (parley bench
+calibrate --log).`,
+		Example: "  parley sim truth scenario.yaml real.json",
+		Args:    cli.Exactly(2, "the file of a scenario and the report of a run"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := open(args[0])
+			if err != nil {
+				return err
+			}
+			real, err := openReport(args[1])
+			if err != nil {
+				return err
+			}
+			simulated, err := sim.Run(s)
+			if err != nil {
+				return err
+			}
+			rows := compareTruth(&simulated.Total, real, most)
+			printTruth(cmd.OutOrStdout(), rows, real)
+			for _, row := range rows {
+				if !row.holds() {
+					return ErrUntrue
+				}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().Float64Var(&most.ttft, "ttft", 0.15, "let TTFT p50 and p95 be off by `SHARE`")
+	cmd.Flags().Float64Var(&most.tpot, "tpot", 0.10, "let TPOT p50 and p95 be off by `SHARE`")
+	cmd.Flags().Float64Var(&most.hits, "hits", 0.02, "let the share of cached prompt tokens differ by `SHARE`")
+	cmd.Flags().Float64Var(&most.throughput, "throughput", 0.05, "let output tokens per second be off by `SHARE`")
+	return cmd
+}
+
+// openReport reads the report of a real run that is worth comparing with.
+func openReport(path string) (*load.Report, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var r load.Report
+	if err := json.Unmarshal(text, &r); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	switch {
+	case r.Schema != load.Schema:
+		return nil, fmt.Errorf("%s has schema %q: want %q, as parley bench --out writes it", path, r.Schema, load.Schema)
+	case r.Requests.Completed == 0 || r.Tokens.Prompt == 0:
+		return nil, fmt.Errorf("%s has %d completed requests with %d prompt tokens: there is nothing to compare", path,
+			r.Requests.Completed, r.Tokens.Prompt)
+	case r.Interrupted:
+		return nil, fmt.Errorf("%s is of a run that was interrupted", path)
+	}
+	return &r, nil
+}
+
+// A truthRow is one number of both runs.
+type truthRow struct {
+	name            string
+	unit            string
+	real, simulated float64
+	// off is how far the simulation is from the real run, most how far it may be.
+	off, most float64
+}
+
+func (r *truthRow) holds() bool { return math.Abs(r.off) <= r.most }
+
+// compareTruth returns what is compared, all times in milliseconds and shares in percent.
+func compareTruth(s *sim.Figures, r *load.Report, most bars) []truthRow {
+	relative := func(name, unit string, real, simulated, most float64) truthRow {
+		off := math.Inf(1)
+		if real > 0 {
+			off = simulated/real - 1
+		}
+		return truthRow{
+			name:      name,
+			unit:      unit,
+			real:      real,
+			simulated: simulated,
+			off:       off,
+			most:      most,
+		}
+	}
+	ms := func(m load.Millis) float64 { return float64(m) / 1e6 }
+	hits := truthRow{
+		name:      "cached share of prompts",
+		unit:      "%",
+		real:      100 * float64(r.Tokens.Cached) / float64(r.Tokens.Prompt),
+		simulated: 100 * s.HitRate,
+		most:      most.hits,
+	}
+	hits.off = (hits.simulated - hits.real) / 100
+	return []truthRow{
+		relative("TTFT p50", "ms", ms(r.Latency.TTFT.P50), 1e3*s.TTFT.P50, most.ttft),
+		relative("TTFT p95", "ms", ms(r.Latency.TTFT.P95), 1e3*s.TTFT.P95, most.ttft),
+		relative("TPOT p50", "ms", ms(r.Latency.TPOT.P50), 1e3*s.TPOT.P50, most.tpot),
+		relative("TPOT p95", "ms", ms(r.Latency.TPOT.P95), 1e3*s.TPOT.P95, most.tpot),
+		hits,
+		relative("output tokens", "/s", r.Throughput.OutputTokens, s.Throughput, most.throughput),
+	}
+}
+
+func printTruth(w io.Writer, rows []truthRow, r *load.Report) {
+	fmt.Fprintf(w, "%d requests completed for real in %.0f s; %d rejected, %d failed.\n", r.Requests.Completed,
+		float64(r.Elapsed)/1e9, r.Requests.Rejected, r.Requests.Failed)
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(table, "\treal\tsimulated\toff by\tat most\t\t")
+	for _, row := range rows {
+		verdict := "ok"
+		if !row.holds() {
+			verdict = "TOO FAR"
+		}
+		unit := " %"
+		if row.unit == "%" {
+			unit = " points"
+		}
+		fmt.Fprintf(table, "%s\t%.2f %s\t%.2f %s\t%+.1f%s\t%.0f%s\t%s\t\n", row.name, row.real, row.unit, row.simulated,
+			row.unit, 100*row.off, unit, 100*row.most, unit, verdict)
+	}
+	table.Flush()
+}
