@@ -50,7 +50,7 @@ trace 1 "$calibrate" >"$dir/calibrate.jsonl"
 trace 2 "$seconds" >"$dir/truth.jsonl"
 
 port=${PORT:-18431}
-export PARLEY_WORKER_KEY=sim-truth
+export PARLEY_WORKER_KEY=${PARLEY_WORKER_KEY:-sim-truth-workers}
 settings="--model polly --kv-tokens 65536 --seqs 128 --step-tokens 512 --speculate off"
 set -- serve --addr "127.0.0.1:$port" --data "$dir/gateway" --model polly
 for i in 1 2 3; do
