@@ -40,7 +40,7 @@ calibrate --log).`,
 			if err != nil {
 				return err
 			}
-			real, err := openReport(args[1])
+			measured, err := openReport(args[1])
 			if err != nil {
 				return err
 			}
@@ -48,8 +48,8 @@ calibrate --log).`,
 			if err != nil {
 				return err
 			}
-			rows := compareTruth(&simulated.Total, real, most)
-			printTruth(cmd.OutOrStdout(), rows, real)
+			rows := compareTruth(&simulated.Total, measured, most)
+			printTruth(cmd.OutOrStdout(), rows, measured)
 			for _, row := range rows {
 				if !row.holds() {
 					return ErrUntrue
@@ -89,9 +89,9 @@ func openReport(path string) (*load.Report, error) {
 
 // A truthRow is one number of both runs.
 type truthRow struct {
-	name            string
-	unit            string
-	real, simulated float64
+	name                string
+	unit                string
+	measured, simulated float64
 	// off is how far the simulation is from the real run, most how far it may be.
 	off, most float64
 }
@@ -100,15 +100,15 @@ func (r *truthRow) holds() bool { return math.Abs(r.off) <= r.most }
 
 // compareTruth returns what is compared, all times in milliseconds and shares in percent.
 func compareTruth(s *sim.Figures, r *load.Report, most bars) []truthRow {
-	relative := func(name, unit string, real, simulated, most float64) truthRow {
+	relative := func(name, unit string, measured, simulated, most float64) truthRow {
 		off := math.Inf(1)
-		if real > 0 {
-			off = simulated/real - 1
+		if measured > 0 {
+			off = simulated/measured - 1
 		}
 		return truthRow{
 			name:      name,
 			unit:      unit,
-			real:      real,
+			measured:  measured,
 			simulated: simulated,
 			off:       off,
 			most:      most,
@@ -118,11 +118,11 @@ func compareTruth(s *sim.Figures, r *load.Report, most bars) []truthRow {
 	hits := truthRow{
 		name:      "cached share of prompts",
 		unit:      "%",
-		real:      100 * float64(r.Tokens.Cached) / float64(r.Tokens.Prompt),
+		measured:  100 * float64(r.Tokens.Cached) / float64(r.Tokens.Prompt),
 		simulated: 100 * s.HitRate,
 		most:      most.hits,
 	}
-	hits.off = (hits.simulated - hits.real) / 100
+	hits.off = (hits.simulated - hits.measured) / 100
 	return []truthRow{
 		relative("TTFT p50", "ms", ms(r.Latency.TTFT.P50), 1e3*s.TTFT.P50, most.ttft),
 		relative("TTFT p95", "ms", ms(r.Latency.TTFT.P95), 1e3*s.TTFT.P95, most.ttft),
@@ -147,7 +147,7 @@ func printTruth(w io.Writer, rows []truthRow, r *load.Report) {
 		if row.unit == "%" {
 			unit = " points"
 		}
-		fmt.Fprintf(table, "%s\t%.2f %s\t%.2f %s\t%+.1f%s\t%.0f%s\t%s\t\n", row.name, row.real, row.unit, row.simulated,
+		fmt.Fprintf(table, "%s\t%.2f %s\t%.2f %s\t%+.1f%s\t%.0f%s\t%s\t\n", row.name, row.measured, row.unit, row.simulated,
 			row.unit, 100*row.off, unit, 100*row.most, unit, verdict)
 	}
 	table.Flush()
