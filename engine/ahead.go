@@ -30,7 +30,7 @@ type Ahead struct {
 // A flight is a step in the air.
 type flight struct {
 	parts   []flightPart
-	pass    Pass
+	pass    StepReport
 	began   time.Time
 	behind  bool // it was launched while another was in the air
 	exposed time.Duration

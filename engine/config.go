@@ -81,7 +81,7 @@ type Content struct {
 // loop's own goroutine and must return at once.
 type Observer struct {
 	// Step: a pass was computed.
-	Step func(p Pass)
+	Step func(p StepReport)
 	// Token: a token was chosen; after is the time since the request came for
 	// the first token of a choice, and since the token before for the others.
 	Token func(first bool, after time.Duration)
@@ -91,14 +91,14 @@ type Observer struct {
 	Done func(r *parley.Request, u *parley.Usage)
 }
 
-func (o *Observer) step(p Pass) {
+func (o *Observer) step(p StepReport) {
 	if o.Step != nil {
 		o.Step(p)
 	}
 }
 
-// A Pass is what was computed at once, and how long it took.
-type Pass struct {
+// A StepReport is what was computed at once, and how long it took.
+type StepReport struct {
 	// Sequences have a part in it. Read counts their earlier positions, each once.
 	Sequences, Read int
 	sched.Work

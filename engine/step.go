@@ -32,14 +32,14 @@ func (l *loop) assemble(plan []sched.Part, now time.Time) {
 	}
 }
 
-func (l *loop) count(p Pass) {
+func (l *loop) count(p StepReport) {
 	l.stats.step(p.Rows, p.Took)
 	l.cfg.Observe.step(p)
 }
 
 // passOf describes the assembled step, which began at a time.
-func (l *loop) passOf(work sched.Work, began time.Time) Pass {
-	p := Pass{Sequences: len(l.buffers.step.Seqs), Work: work}
+func (l *loop) passOf(work sched.Work, began time.Time) StepReport {
+	p := StepReport{Sequences: len(l.buffers.step.Seqs), Work: work}
 	for i := range l.buffers.step.Seqs {
 		p.Read += l.buffers.step.Seqs[i].Past
 	}

@@ -132,3 +132,24 @@ func TestFitKeepsItsLaws(t *testing.T) {
 		t.Error("a pass that took no time is fitted")
 	}
 }
+
+// TestFitKeepsTheTotal fits passes of which one in four was disturbed and took four times
+// as long: together they take as long as the model says.
+func TestFitKeepsTheTotal(t *testing.T) {
+	var samples []Sample
+	for i := range 400 {
+		p := Pass{}.Add(1+i%7, 100)
+		took := time.Duration(p.Rows) * time.Millisecond
+		if i%4 == 1 {
+			took *= 4
+		}
+		samples = append(samples, Sample{p, took})
+	}
+	m, err := Fit(samples)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if math.Abs(m.Error.Total) > 0.05 {
+		t.Errorf("all passes are said to take %+.1f %% longer", 100*m.Error.Total)
+	}
+}

@@ -41,7 +41,8 @@ const (
 
 // Fit returns the model that fits measured passes best: the one with the least sum of
 // squared relative errors, in which no coefficient is negative and more rows never take
-// less time. Every fifth sample only measures the error.
+// less time, scaled so that all passes together take as long as they did: passes that were
+// disturbed take longer, never less, and a fleet feels their mean. Every fifth sample only measures the error.
 func Fit(samples []Sample) (*Model, error) {
 	if len(samples) < samplesMin {
 		return nil, fmt.Errorf("%d passes were measured: at least %d are needed to fit a model", len(samples),
@@ -62,7 +63,7 @@ func Fit(samples []Sample) (*Model, error) {
 		}
 	}
 	knots := knotsUpTo(most)
-	m := modelOf(knots, solve(train, knots))
+	m := modelOf(knots, unbiased(train, knots, solve(train, knots)))
 	m.Error = m.errorOn(check)
 	return m, m.Validate()
 }
@@ -141,6 +142,23 @@ func solve(samples []Sample, knots []int) []float64 {
 		}
 		if changed < settled {
 			break
+		}
+	}
+	return c
+}
+
+// unbiased scales coefficients so that the passes take as long together as was measured.
+func unbiased(samples []Sample, knots []int, c []float64) []float64 {
+	var said, took float64
+	for _, s := range samples {
+		for i, x := range features(s.Pass, knots) {
+			said += float64(x * c[i])
+		}
+		took += s.Took.Seconds()
+	}
+	if said > 0 {
+		for i := range c {
+			c[i] *= took / said
 		}
 	}
 	return c

@@ -140,7 +140,7 @@ func loggedPasses(o engine.Observer, log *slog.Logger) engine.Observer {
 		return o
 	}
 	count := o.Step
-	o.Step = func(p engine.Pass) {
+	o.Step = func(p engine.StepReport) {
 		count(p)
 		log.LogAttrs(context.Background(), slog.LevelDebug, "pass computed", slog.Int("rows", p.Rows),
 			slog.Int("sequences", p.Sequences), slog.Int("read", p.Read), slog.Int("lookback", p.Lookback),

@@ -118,7 +118,7 @@ func (m *metrics) observeRequest(r *parley.Request, u *parley.Usage) {
 // observer returns what the engine calls.
 func (m *metrics) observer() engine.Observer {
 	return engine.Observer{
-		Step: func(p engine.Pass) {
+		Step: func(p engine.StepReport) {
 			m.step.Observe(p.Took.Seconds())
 			m.batch.Observe(float64(p.Rows))
 		},
