@@ -147,8 +147,8 @@ func printTruth(w io.Writer, rows []truthRow, r *load.Report) {
 		if row.unit == "%" {
 			unit = " points"
 		}
-		fmt.Fprintf(table, "%s\t%.2f %s\t%.2f %s\t%+.1f%s\t%.0f%s\t%s\t\n", row.name, row.measured, row.unit, row.simulated,
-			row.unit, 100*row.off, unit, 100*row.most, unit, verdict)
+		fmt.Fprintf(table, "%s\t%.2f %s\t%.2f %s\t%+.1f%s\t%.0f%s\t%s\t\n", row.name, row.measured, row.unit,
+			row.simulated, row.unit, 100*row.off, unit, 100*row.most, unit, verdict)
 	}
 	table.Flush()
 }
