@@ -29,7 +29,7 @@ gateway with workers on this machine to try it out. See docs/fleet.md.`,
 		Example: "  parley fleet status\n  parley fleet status --watch\n  parley fleet drain w2 --within 30s\n  " +
 			"parley fleet sleep w2\n  parley fleet up --workers 3",
 	}
-	cmd.AddCommand(newFleetStatus(), newFleetDrain(), newFleetResume(), newFleetSleep(), newFleetWake(), newFleetUp())
+	cmd.AddCommand(newFleetStatus(), newFleetDrain(), newFleetResume(), newFleetSleep(), newFleetWake(), newFleetScale(), newFleetUp())
 	return cmd
 }
 
@@ -83,7 +83,7 @@ func newFleetStatus() *cobra.Command {
 				return err
 			}
 			if watch {
-				return watchFleet(cmd.Context(), c, cmd.OutOrStdout(), "")
+				return watchFleet(cmd.Context(), c, cmd.OutOrStdout(), "", func() string { return "" })
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), remote.AskWait)
 			defer cancel()
@@ -102,8 +102,9 @@ func newFleetStatus() *cobra.Command {
 	return cmd
 }
 
-// watchFleet prints the table repeatedly, on a terminal in place, with word below it.
-func watchFleet(ctx context.Context, c *remote.Client, out io.Writer, word string) error {
+// watchFleet prints the table and news repeatedly, on a terminal in place, with word below
+// it.
+func watchFleet(ctx context.Context, c *remote.Client, out io.Writer, word string, news func() string) error {
 	file, isFile := out.(*os.File)
 	onScreen := isFile && term.IsTerminal(file)
 	for {
@@ -124,6 +125,7 @@ func watchFleet(ctx context.Context, c *remote.Client, out io.Writer, word strin
 		if err := printStandings(out, workers); err != nil {
 			return err
 		}
+		fmt.Fprint(out, news())
 		if onScreen {
 			fmt.Fprint(out, "\n"+word)
 		}

@@ -26,6 +26,7 @@ type upPlan struct {
 	devices []string // of the workers, one for each; none means the default for all
 	models  []string
 	dir     string // of logs and data
+	scale   scaleFlags
 }
 
 func newFleetUp() *cobra.Command {
@@ -36,8 +37,11 @@ func newFleetUp() *cobra.Command {
 		Long: `Start a gateway and workers on this machine, each a process of its own, and watch
 them until Ctrl-C, which ends all of them. Try what happens when one is killed: its
 answers continue on another one, and it is started again after five seconds. On a machine
-with several GPUs, --devices all starts a worker for each of them.`,
-		Example: "  parley fleet up\n  parley fleet up --workers 5 --model polly\n  parley fleet up --devices all " +
+with several GPUs, --devices all starts a worker for each of them. With --max the load
+decides how many workers there are: they register when they start, and are drained before
+they end.`,
+		Example: "  parley fleet up\n  parley fleet up --workers 5 --model polly\n  parley fleet up --min 1 --max 6\n" +
+			"  parley fleet up --devices all " +
 			"--model PATH\n  kill -9 $(pgrep -f 'parley worker' | head -1)",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -46,9 +50,10 @@ with several GPUs, --devices all starts a worker for each of them.`,
 	}
 	cmd.Flags().StringVar(&p.addr, "addr", "127.0.0.1:8080", "have the gateway listen on `ADDRESS`")
 	cmd.Flags().IntVar(&p.workers, "workers", 3, "start `N` workers")
+	p.scale.add(cmd.Flags())
 	cmd.Flags().StringSliceVar(&p.devices, "devices", nil,
 		"start one worker for each of these `DEVICES`, as cuda:0,cuda:1, or all: one for each GPU")
-	cmd.MarkFlagsMutuallyExclusive("workers", "devices")
+	cmd.MarkFlagsMutuallyExclusive("workers", "devices", "max")
 	cmd.Flags().StringSliceVar(&p.models, "model", []string{"polly-mini"},
 		"serve this `MODEL`, as serve and worker take it")
 	cmd.Flags().StringVar(&p.dir, "dir", "",
@@ -82,19 +87,25 @@ func (p *upPlan) run(ctx context.Context, out io.Writer) (err error) {
 			}
 		}()
 	}
+	if err := os.MkdirAll(p.dir, 0o700); err != nil {
+		return fmt.Errorf("--dir: %w", err)
+	}
 	program.LogDir = p.dir
 	ctx, stop := context.WithCancelCause(ctx)
 	var parts sync.WaitGroup
 	defer parts.Wait()
 	defer stop(nil)
 	front := []string{"serve", "--addr", p.addr, "--data", filepath.Join(p.dir, "gateway")}
+	if p.scale.Max > 0 {
+		return p.runScaled(ctx, out, &parts, stop, program, front)
+	}
 	for i := range p.workers {
 		address, err := supervise.FreeAddress()
 		if err != nil {
 			return err
 		}
 		name := fmt.Sprint("worker-", i+1)
-		args := append([]string{"worker", "--addr", address, "--data", filepath.Join(p.dir, name)}, p.modelFlags()...)
+		args := p.workerArgs(name, address)
 		if len(p.devices) > 0 {
 			args = append(args, "--device", p.devices[i])
 		}
@@ -103,7 +114,45 @@ func (p *upPlan) run(ctx context.Context, out io.Writer) (err error) {
 	}
 	parts.Go(func() { stop(program.Run(ctx, "gateway", append(front, p.modelFlags()...))) })
 	fmt.Fprintf(out, "Starting a gateway on http://%s and %d workers; logs are in %s\n", p.addr, p.workers, p.dir)
-	return p.watch(ctx, out)
+	return p.watch(ctx, out, func() string { return "" })
+}
+
+// runScaled starts a gateway and as many workers as a scaler wants.
+func (p *upPlan) runScaled(ctx context.Context, out io.Writer, parts *sync.WaitGroup, stop context.CancelCauseFunc,
+	program supervise.Program, front []string) error {
+	scaler, err := p.scale.scaler()
+	if err != nil {
+		return err
+	}
+	client, err := remote.New("http://" + p.addr)
+	if err != nil {
+		return err
+	}
+	program.Env = append(program.Env, "PARLEY_FLEET_JOIN_TOKEN="+rand.Text())
+	front = append(front, "--pools", `[{name: local, workers: [{register: true, networks: [127.0.0.0/8]}]}]`)
+	parts.Go(func() { stop(program.Run(ctx, "gateway", append(front, p.modelFlags()...))) })
+	hands := &crew{
+		program: program,
+		args: func(name, address string) []string {
+			return append(p.workerArgs(name, address), "--register", "http://"+p.addr)
+		},
+		order: orderThrough(client),
+		life:  ctx,
+		ended: stop,
+	}
+	a := &autoscaler{client: client, scaler: scaler, hands: hands}
+	parts.Go(func() {
+		a.run(ctx)
+		hands.all.Wait()
+	})
+	fmt.Fprintf(out, "Starting a gateway on http://%s and %d to %d workers; logs are in %s\n", p.addr, p.scale.Min,
+		p.scale.Max, p.dir)
+	return p.watch(ctx, out, a.String)
+}
+
+// workerArgs returns the arguments of a worker that listens on an address.
+func (p *upPlan) workerArgs(name, address string) []string {
+	return append([]string{"worker", "--addr", address, "--data", filepath.Join(p.dir, name)}, p.modelFlags()...)
 }
 
 // workerDevices returns the device of each worker: those that are named, or every GPU.
@@ -123,14 +172,14 @@ func workerDevices(named []string, gpus func() ([]string, error)) ([]string, err
 const upAgain = 5 * time.Second
 
 // watch shows the fleet as soon as the gateway answers.
-func (p *upPlan) watch(ctx context.Context, out io.Writer) error {
+func (p *upPlan) watch(ctx context.Context, out io.Writer, news func() string) error {
 	c, err := remote.New("http://" + p.addr)
 	if err != nil {
 		return err
 	}
 	for until := time.Now().Add(upMax); ; {
 		workers, err := Standings(ctx, c)
-		if err == nil && len(workers) > 0 {
+		if err == nil && (len(workers) > 0 || p.scale.Max > 0 && p.scale.Min == 0) {
 			break
 		}
 		if time.Now().After(until) {
@@ -145,7 +194,7 @@ func (p *upPlan) watch(ctx context.Context, out io.Writer) error {
 	try := fmt.Sprintf(
 		"Chat with it on %s or with `parley chat --url http://%s`, or kill a worker mid-answer: kill -9 $(pgrep -f "+
 			"'parley worker' | head -1)\n", remote.PageLink(c.Root, "/"), p.addr)
-	if err := watchFleet(ctx, c, out, try); err != nil {
+	if err := watchFleet(ctx, c, out, try, news); err != nil {
 		return err
 	}
 	return whyEnded(ctx)

@@ -70,6 +70,39 @@ func TestFleetUp(t *testing.T) {
 	}
 }
 
+// TestFleetUpScales starts a fleet whose size follows the load: its workers register by
+// themselves, and it says how many are wanted and why.
+func TestFleetUpScales(t *testing.T) {
+	cmd := fleetUp(t, unused(t), "--min", "2", "--max", "3")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	hangs := time.AfterFunc(3*time.Minute, func() { _ = cmd.Process.Kill() })
+	defer hangs.Stop()
+	lines := bufio.NewScanner(out)
+	up, wanted := 0, false
+	for !(up == 2 && wanted) && lines.Scan() {
+		switch line := lines.Text(); {
+		case strings.HasPrefix(line, "WORKER"):
+			up = 0
+		case strings.Contains(line, " up ") && strings.Contains(line, " local "):
+			up++
+		case strings.HasPrefix(line, "Workers wanted: 2, because 2 is the minimum"):
+			wanted = true
+		}
+	}
+	_ = cmd.Process.Signal(os.Interrupt)
+	for lines.Scan() {
+	}
+	if err := cmd.Wait(); err != nil || up != 2 || !wanted {
+		t.Errorf("it ended with %v; %d workers were up, and two were wanted: %v", err, up, wanted)
+	}
+}
+
 // TestFleetUpWithoutItsModel tells why no worker starts.
 func TestFleetUpWithoutItsModel(t *testing.T) {
 	text, err := fleetUp(t, unused(t), "--workers", "2", "--model", "nobody.gguf", "--dir",

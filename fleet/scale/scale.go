@@ -144,6 +144,10 @@ func New(cfg Config) (*Scaler, error) {
 	return &Scaler{cfg: cfg, serve: cfg.Rate, days: newForecast(cfg.Day)}, nil
 }
 
+// Ready takes in how long a worker took from its start until it was ready, in place of
+// [Config.ColdStart].
+func (s *Scaler) Ready(took time.Duration) { s.cfg.ColdStart = max(0, took) }
+
 // Plan takes in what is seen now and returns how many workers there should be. It should
 // be called every few seconds.
 func (s *Scaler) Plan(state State, now time.Time) Sizing {

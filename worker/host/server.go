@@ -134,6 +134,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 
 // load puts the model to work.
 func (s *Server) load() (*waking, error) {
+	begun := time.Now()
 	c, err := s.cfg.Open()
 	if err != nil {
 		return nil, err
@@ -155,6 +156,10 @@ func (s *Server) load() (*waking, error) {
 		return nil, errors.Join(err, c.Checkpoint.Close())
 	}
 	w.format = w.plan.format(w.Host)
+	took := time.Since(begun)
+	w.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "parley_worker_ready_seconds",
+		Help: "Time that the model took to load, at the start or when it was last woken."}, took.Seconds))
+	s.cfg.Log.Info("model loaded", "model", c.Config.Name, "took", took)
 	return w, nil
 }
 

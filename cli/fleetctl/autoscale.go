@@ -1,0 +1,171 @@
+package fleetctl
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"parley/cli"
+	"parley/cli/remote"
+	"parley/fleet"
+	"parley/fleet/scale"
+)
+
+// An autoscaler keeps the workers of a gateway as many as a scaler wants. It sees the gateway
+// through its metrics and the list of its workers, and acts through an actuator.
+type autoscaler struct {
+	client *remote.Client
+	scaler *scale.Scaler
+	hands  actuator
+	sights sights
+	// said is the latest line about it: the goroutine that scales writes it for others.
+	said atomic.Pointer[string]
+	tell io.Writer // each line that differs from the one before; may be nil
+}
+
+// An actuator starts and ends workers.
+type actuator interface {
+	// observe takes in the workers that the gateway knows. It returns how many were started
+	// and are not up yet, and how long a worker takes to be ready, 0 if that is not known.
+	observe(ctx context.Context, workers []fleet.Standing, now time.Time) (starting int, ready time.Duration)
+	// set brings the workers to the number that is wanted, or begins to.
+	set(ctx context.Context, want scale.Sizing, workers []fleet.Standing, now time.Time) error
+}
+
+// scaleEvery is how often the scaler looks.
+const scaleEvery = 2 * time.Second
+
+// run scales until ctx ends. A gateway that does not answer is asked again.
+func (a *autoscaler) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		now := time.Now()
+		want, err := a.step(ctx, now)
+		line := fmt.Sprintf("Workers wanted: %d, because %s.\n", want.Workers, want.Why)
+		if err != nil {
+			line = fmt.Sprintf("Scaling: %v\n", err)
+		}
+		if last := a.said.Swap(&line); a.tell != nil && (last == nil || *last != line) {
+			fmt.Fprint(a.tell, now.Format(time.TimeOnly), " ", line)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(scaleEvery):
+		}
+	}
+}
+
+// step looks once and acts, and returns what it wants.
+func (a *autoscaler) step(ctx context.Context, now time.Time) (want scale.Sizing, err error) {
+	ctx, cancel := context.WithTimeout(ctx, remote.AskWait)
+	defer cancel()
+	workers, err := Standings(ctx, a.client)
+	if err != nil {
+		return want, err
+	}
+	metrics, err := a.client.Get(ctx, "/metrics")
+	if err != nil {
+		return want, err
+	}
+	starting, ready := a.hands.observe(ctx, workers, now)
+	if ready > 0 {
+		a.scaler.Ready(ready)
+	}
+	want = a.scaler.Plan(a.sights.state(remote.ParseMetrics(metrics), workers, starting), now)
+	return want, a.hands.set(ctx, want, workers, now)
+}
+
+// String says what is wanted and why, in one line.
+func (a *autoscaler) String() string {
+	if line := a.said.Load(); line != nil {
+		return *line
+	}
+	return ""
+}
+
+// sights are what was seen of a gateway. Its counters begin anew when it does.
+type sights struct {
+	begun, came     float64 // as it said last
+	total, arrivals uint64  // since the first sight
+}
+
+// state returns what a scaler is shown.
+func (s *sights) state(metrics []remote.Metric, workers []fleet.Standing, starting int) scale.State {
+	var begun, shed, waiting, wait float64
+	for _, m := range metrics {
+		switch m.Name {
+		case "parley_queue_wait_seconds_count":
+			begun += m.Value
+		case "parley_shed_total":
+			shed += m.Value
+		case "parley_queue_waiting":
+			waiting += m.Value
+		case "parley_queue_estimated_wait_seconds":
+			wait = max(wait, m.Value)
+		}
+	}
+	came := begun + shed + waiting
+	s.total += uint64(max(0, begun-s.begun))
+	s.arrivals += uint64(max(0, came-s.came))
+	s.begun, s.came = begun, came
+	state := scale.State{
+		Starting: starting,
+		Arrived:  s.arrivals,
+		Begun:    s.total,
+		Queued:   int(waiting),
+		Wait:     time.Duration(wait * float64(time.Second)),
+	}
+	var used, capacity int
+	for _, w := range workers {
+		state.Streams += w.Answering
+		if w.State == fleet.Up {
+			state.Ready++
+			used, capacity = used+w.UsedTokens, capacity+w.CapacityTokens
+		}
+	}
+	if capacity > 0 {
+		state.KV = float64(used) / float64(capacity)
+	}
+	return state
+}
+
+// orderThrough has a gateway drain, resume, wake a worker or put it to sleep.
+func orderThrough(c *remote.Client) func(ctx context.Context, worker, verb string) error {
+	return func(ctx context.Context, worker, verb string) error {
+		resp, err := c.Send(ctx, http.MethodPost, "/fleet/workers/"+url.PathEscape(worker)+"/"+verb, []byte{})
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, remote.DocumentBytesMax))
+		return err
+	}
+}
+
+// scaleFlags are what the commands that scale have in common.
+type scaleFlags struct {
+	scale.Config
+}
+
+func (f *scaleFlags) add(flags *pflag.FlagSet) {
+	flags.IntVar(&f.Min, "min", 1, "keep at least `N` workers; 0 lets all go when no request comes")
+	flags.IntVar(&f.Max, "max", 0, "let the load decide how many workers there are, at most `N`")
+	flags.DurationVar(&f.Wait, "wait", 500*time.Millisecond, "let requests wait at most `DURATION` in the queue")
+	flags.DurationVar(&f.Steady, "steady", 5*time.Minute, "let a worker leave when fewer were enough for `DURATION`")
+	flags.DurationVar(&f.Idle, "idle", 10*time.Minute, "with --min 0, let the last leave after `DURATION` without requests")
+	flags.Float64Var(&f.Price, "price", 0, "a worker costs this `AMOUNT` an hour")
+	flags.Float64Var(&f.Budget, "budget", 0, "let all workers together cost at most this `AMOUNT` an hour")
+}
+
+func (f *scaleFlags) scaler() (*scale.Scaler, error) {
+	s, err := scale.New(f.Config)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", err, cli.ErrUsage)
+	}
+	return s, nil
+}

@@ -1,0 +1,189 @@
+package fleetctl
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"parley/cli/remote"
+	"parley/fleet"
+	"parley/fleet/scale"
+)
+
+var begun = time.Unix(1_000_000_000, 0)
+
+// TestSights reads the state of a gateway from its metrics, also after it began anew.
+func TestSights(t *testing.T) {
+	read := func(text string) []remote.Metric { return remote.ParseMetrics([]byte(text)) }
+	workers := []fleet.Standing{
+		{Name: "a", State: fleet.Up, Answering: 2, UsedTokens: 30, CapacityTokens: 100},
+		{Name: "b", State: fleet.Up, Answering: 1, UsedTokens: 10, CapacityTokens: 100},
+		{Name: "c", State: fleet.Asleep, CapacityTokens: 100},
+	}
+	var s sights
+	got := s.state(read(`# HELP x
+parley_queue_wait_seconds_count{pool="local",tier="free"} 7
+parley_queue_wait_seconds_count{pool="local",tier="pro"} 3
+parley_queue_waiting{model="m",pool="local",tier="free"} 4
+parley_queue_estimated_wait_seconds{model="m",pool="local"} 1.5
+parley_shed_total{tier="free"} 2
+`), workers, 1)
+	want := scale.State{
+		Ready:    2,
+		Starting: 1,
+		Arrived:  16,
+		Begun:    10,
+		Queued:   4,
+		Streams:  3,
+		Wait:     1500 * time.Millisecond,
+		KV:       0.2,
+	}
+	if got != want {
+		t.Errorf("the state is %+v, want %+v", got, want)
+	}
+	s.state(nil, nil, 0)
+	got = s.state(read("parley_queue_wait_seconds_count 5\n"), nil, 0)
+	if got.Arrived != 21 || got.Begun != 15 {
+		t.Errorf("after a restart %d requests came and %d began, want 21 and 15", got.Arrived, got.Begun)
+	}
+}
+
+// orders remember what was asked of a gateway.
+type orders struct{ said []string }
+
+func (o *orders) take(_ context.Context, worker, verb string) error {
+	verb, _, _ = strings.Cut(verb, "?")
+	o.said = append(o.said, verb+" "+worker)
+	return nil
+}
+
+// TestCrew starts hands, lets them leave when they have no answer under way, and keeps one
+// that is about to leave where more are wanted.
+func TestCrew(t *testing.T) {
+	said := &orders{}
+	life, end := context.WithCancel(t.Context())
+	c := &crew{life: life, order: said.take, ended: func(error) {}}
+	c.args = func(string, string) []string { return nil }
+	c.program.LogDir, c.program.Path = t.TempDir(), "/does/not/exist"
+	defer c.all.Wait()
+	defer end()
+	want := func(n int) {
+		t.Helper()
+		if err := c.set(life, scale.Sizing{Workers: n}, nil, begun); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want(2)
+	if starting, ready := c.observe(life, nil, begun); starting != 2 || ready != 0 {
+		t.Errorf("%d start, ready in %v", starting, ready)
+	}
+	up := func(answers int) []fleet.Standing {
+		return []fleet.Standing{
+			{Name: c.hands[0].address, State: fleet.Up},
+			{Name: c.hands[1].address, State: fleet.Up, Answering: answers},
+		}
+	}
+	both := up(1)
+	if starting, ready := c.observe(life, both, begun.Add(8*time.Second)); starting != 0 || ready != 8*time.Second {
+		t.Errorf("%d start, ready in %v", starting, ready)
+	}
+	second := c.hands[1].address
+	want(1)
+	c.observe(life, both, begun)
+	want(2)
+	want(1)
+	c.observe(life, both, begun)
+	if len(c.hands) != 2 {
+		t.Error("one was ended that had an answer under way")
+	}
+	c.observe(life, up(0), begun)
+	if len(c.hands) != 1 || c.hands[0].address == second {
+		t.Errorf("%d are left", len(c.hands))
+	}
+	all := []string{"drain " + second, "resume " + second, "drain " + second}
+	if !slices.Equal(said.said, all) {
+		t.Errorf("the gateway was asked to %q, want %q", said.said, all)
+	}
+}
+
+// TestSleepers wakes workers and puts the least busy to sleep, never one that cannot.
+func TestSleepers(t *testing.T) {
+	said := &orders{}
+	s := &sleepers{order: said.take, woken: map[string]time.Time{}}
+	workers := []fleet.Standing{
+		{Name: "a", State: fleet.Up, Sleeps: true, Answering: 5},
+		{Name: "b", State: fleet.Asleep, Sleeps: true},
+		{Name: "c", State: fleet.Up},
+	}
+	set := func(n int) {
+		t.Helper()
+		if err := s.set(t.Context(), scale.Sizing{Workers: n}, workers, begun); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(2)
+	set(3)
+	if starting, _ := s.observe(t.Context(), workers, begun); starting != 1 {
+		t.Errorf("%d wake, want 1", starting)
+	}
+	set(3)
+	workers[1].State = fleet.Up
+	if starting, ready := s.observe(t.Context(), workers, begun.Add(4*time.Second)); starting != 0 || ready != 4*time.Second {
+		t.Errorf("%d wake, ready in %v", starting, ready)
+	}
+	set(1)
+	if all := []string{"wake b", "sleep b", "sleep a"}; !slices.Equal(said.said, all) {
+		t.Errorf("the gateway was asked to %q, want %q", said.said, all)
+	}
+}
+
+// TestOutside tells a command and a webhook the number when it changes, and again where that
+// failed.
+func TestOutside(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "told")
+	t.Setenv("TOLD", file)
+	o := &outside{said: -1, command: `echo "$PARLEY_WORKERS $PARLEY_REASON" >> "$TOLD"`}
+	set := func(n int) error {
+		return o.set(t.Context(), scale.Sizing{Workers: n, Why: "it is noon"}, nil, begun)
+	}
+	for _, n := range []int{1, 1, 3, 3} {
+		if err := set(n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if told, err := os.ReadFile(file); err != nil || string(told) != "1 it is noon\n3 it is noon\n" {
+		t.Errorf("the command was told %q, %v", told, err)
+	}
+	if starting, _ := o.observe(t.Context(), make([]fleet.Standing, 3), begun); starting != 3 {
+		t.Errorf("%d start, want 3", starting)
+	}
+	o.command = "echo no capacity; exit 3"
+	if err := set(4); err == nil || !strings.Contains(err.Error(), "no capacity") {
+		t.Errorf("a command that failed gives %v", err)
+	}
+	var bodies []string
+	answer := http.StatusServiceUnavailable
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		bodies = append(bodies, string(body))
+		w.WriteHeader(answer)
+	}))
+	defer server.Close()
+	o.webhook = server.URL
+	if err := set(4); err == nil || !strings.Contains(err.Error(), "503") {
+		t.Errorf("a webhook that failed gives %v", err)
+	}
+	answer = http.StatusAccepted
+	if err := errors.Join(set(4), set(4)); err != nil || len(bodies) != 2 ||
+		bodies[1] != `{"workers":4,"why":"it is noon","expected_requests_per_second":0}` {
+		t.Errorf("the webhook got %q, %v", bodies, err)
+	}
+}

@@ -1,0 +1,68 @@
+package fleetctl
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"parley/cli"
+	"parley/cli/remote"
+)
+
+func newFleetScale() *cobra.Command {
+	s := &remote.Command{}
+	flags := &scaleFlags{}
+	hands := &outside{said: -1}
+	var sleep bool
+	cmd := &cobra.Command{
+		Use:   "scale",
+		Short: "Let the load decide how many workers a server has",
+		Long: `Look at a server every two seconds and keep as many workers as its load needs: from the
+rate of requests, the expected wait, the memory in use, the time of day and how long a
+worker takes to be ready, which is measured. Never from the utilisation of devices. Workers
+sleep and wake (--sleep), or a program or service of yours starts and ends them:
+
+  --command   runs with the number in PARLEY_WORKERS and why in PARLEY_REASON
+  --webhook   gets {"workers": N, "why": TEXT, "expected_requests_per_second": RATE}
+
+Both are told when the number changes, and again after a failure. To start and end
+processes on this machine, use parley fleet up --max.` + fleetTokenHelp,
+		Example: "  parley fleet scale --min 1 --max 6 --sleep\n" +
+			"  parley fleet scale --max 8 --command 'kubectl scale statefulset/workers --replicas=$PARLEY_WORKERS'\n" +
+			"  parley fleet scale --max 8 --webhook http://127.0.0.1:9000/scale",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if flags.Max == 0 {
+				return fmt.Errorf("--max is 0: say how many workers there may be: %w", cli.ErrUsage)
+			}
+			scaler, err := flags.scaler()
+			if err != nil {
+				return err
+			}
+			c, err := Client(s)
+			if err != nil {
+				return err
+			}
+			a := &autoscaler{client: c, scaler: scaler, hands: hands}
+			if sleep {
+				a.hands = &sleepers{order: orderThrough(c), woken: map[string]time.Time{}}
+			}
+			if _, err := a.step(cmd.Context(), time.Now()); errors.Is(err, remote.ErrNoFleet) {
+				return err
+			}
+			a.tell = cmd.OutOrStdout()
+			a.run(cmd.Context())
+			return nil
+		},
+	}
+	s.Add(cmd)
+	flags.add(cmd.Flags())
+	cmd.Flags().BoolVar(&sleep, "sleep", false, "put workers to sleep and wake them")
+	cmd.Flags().StringVar(&hands.command, "command", "", "run `COMMAND` to change the number of workers")
+	cmd.Flags().StringVar(&hands.webhook, "webhook", "", "post to `URL` to change the number of workers")
+	cmd.MarkFlagsOneRequired("sleep", "command", "webhook")
+	cmd.MarkFlagsMutuallyExclusive("sleep", "command", "webhook")
+	return cmd
+}
