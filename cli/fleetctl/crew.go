@@ -50,7 +50,8 @@ func (c *crew) start(now time.Time) error {
 	c.hands = append(c.hands, &hand{address: address, begun: now, stop: stop})
 	c.all.Go(func() {
 		defer stop()
-		if err := c.program.Keep(ctx, name, c.args(name, address)); err != nil && c.life.Err() == nil && ctx.Err() == nil {
+		err := c.program.Keep(ctx, name, c.args(name, address))
+		if err != nil && ctx.Err() == nil {
 			c.ended(err)
 		}
 	})

@@ -96,7 +96,7 @@ func (o *outside) observe(_ context.Context, workers []fleet.Standing, now time.
 	return max(0, o.said-up), o.ready
 }
 
-// set tells the number, if it is another one.
+// set reports the number, if it is another one.
 func (o *outside) set(ctx context.Context, want scale.Sizing, _ []fleet.Standing, now time.Time) error {
 	if want.Workers == o.said {
 		return nil

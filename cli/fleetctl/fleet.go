@@ -29,7 +29,8 @@ gateway with workers on this machine to try it out. See docs/fleet.md.`,
 		Example: "  parley fleet status\n  parley fleet status --watch\n  parley fleet drain w2 --within 30s\n  " +
 			"parley fleet sleep w2\n  parley fleet up --workers 3",
 	}
-	cmd.AddCommand(newFleetStatus(), newFleetDrain(), newFleetResume(), newFleetSleep(), newFleetWake(), newFleetScale(), newFleetUp())
+	cmd.AddCommand(newFleetStatus(), newFleetDrain(), newFleetResume(), newFleetSleep(), newFleetWake(),
+		newFleetScale(), newFleetUp())
 	return cmd
 }
 

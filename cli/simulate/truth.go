@@ -77,7 +77,8 @@ func openReport(path string) (*load.Report, error) {
 	}
 	switch {
 	case r.Schema != load.Schema:
-		return nil, fmt.Errorf("%s has schema %q: want %q, as parley bench --out writes it", path, r.Schema, load.Schema)
+		return nil, fmt.Errorf("%s has schema %q: want %q, as parley bench --out writes it", path, r.Schema,
+			load.Schema)
 	case r.Requests.Completed == 0 || r.Tokens.Prompt == 0:
 		return nil, fmt.Errorf("%s has %d completed requests with %d prompt tokens: there is nothing to compare", path,
 			r.Requests.Completed, r.Tokens.Prompt)
