@@ -136,7 +136,8 @@ func TestSleepers(t *testing.T) {
 	}
 	set(3)
 	workers[1].State = fleet.Up
-	if starting, ready := s.observe(t.Context(), workers, begun.Add(4*time.Second)); starting != 0 || ready != 4*time.Second {
+	starting, ready := s.observe(t.Context(), workers, begun.Add(4*time.Second))
+	if starting != 0 || ready != 4*time.Second {
 		t.Errorf("%d wake, ready in %v", starting, ready)
 	}
 	set(1)
