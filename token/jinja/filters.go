@@ -23,6 +23,7 @@ func init() {
 		"dictsort":   filterDictSort,
 		"first":      filterFirst,
 		"float":      filterFloat,
+		"format":     filterFormat,
 		"indent":     filterIndent,
 		"int":        filterInt,
 		"items":      filterItems,
