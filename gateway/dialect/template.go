@@ -5,6 +5,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"maps"
+	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,8 +19,8 @@ type Tools struct {
 	*Syntax
 	// Thoughts are the marks of thoughts; nil if the model marks none.
 	Thoughts *Thoughts
-	// describes: the template describes tools to the model. writes: it writes earlier calls in the dialect, and their
-	// results. Otherwise plain messages do.
+	// describes: the template describes tools to the model. writes: it writes earlier calls in the dialect, whatever
+	// their arguments are, and their results. Otherwise plain messages do.
 	describes, writes bool
 	// results: the template writes results of calls, whether or not it writes the calls. somehow: it writes both, in a
 	// way that is not in the table; that is good enough for earlier calls if no tools are described.
@@ -108,9 +111,15 @@ func (t *Tools) probe(vocabulary *token.Tokenizer, p prober) {
 			rendered := p.render(t.messageShape, true)
 			_, said, _ := strings.Cut(rendered, probeQuestion)
 			t.results = t.results || strings.Contains(said, probeResult)
-			if d := writtenIn(said); d != nil && strings.Contains(said, probeResult) {
-				t.Syntax, t.writes = d, true
+			if found := writtenIn(said); len(found) > 0 && strings.Contains(said, probeResult) {
 				t.text = t.text || p.saysNone(t.messageShape)
+				t.Syntax, t.writes = found[0], false
+				for _, d := range found {
+					if !t.writes && p.writesAny(t.messageShape, d) {
+						t.Syntax, t.writes = d, true
+					}
+				}
+				t.text = t.text || !t.writes
 				return
 			}
 			if !t.somehow && strings.Contains(said, probeResult) && strings.Contains(said, probeValue) {
@@ -130,24 +139,57 @@ func (t *Tools) probe(vocabulary *token.Tokenizer, p prober) {
 // render returns a conversation in the given shape, with a call and its result if wanted; empty if the template
 // refuses it.
 func (p prober) render(s messageShape, call bool) string {
+	if !call {
+		return p.renderCalls(s, probeSchema)
+	}
+	return p.renderCalls(s, probeSchema, probeArguments)
+}
+
+// renderCalls returns a conversation in which a tool with a schema is called with each of the arguments.
+func (p prober) renderCalls(s messageShape, schema string, arguments ...string) string {
 	messages := []token.Message{{Role: "user", Content: probeQuestion}}
-	if call {
-		said := token.Message{Role: "assistant", ToolCalls: []token.ToolCall{
-			{ID: probeID, Name: probeName, Arguments: probeArguments},
-		}}
+	if len(arguments) > 0 {
+		said := token.Message{Role: "assistant"}
 		if s.text {
 			said.Content = ""
 		}
-		result := token.Message{Role: "tool", Content: probeResult, ToolCallID: probeID, Name: probeName}
-		messages = append(messages, said, result)
+		messages = append(messages, said)
 	}
-	options := s.options(json.RawMessage(probeTools), nil, p.now)
-	options.AddGenerationPrompt = !call
+	for i, text := range arguments {
+		id := probeID[:len(probeID)-1] + strconv.Itoa(i)
+		messages[1].ToolCalls = append(messages[1].ToolCalls, token.ToolCall{ID: id, Name: probeName, Arguments: text})
+		messages = append(messages, token.Message{Role: "tool", Content: probeResult, ToolCallID: id, Name: probeName})
+	}
+	options := s.options(json.RawMessage(strings.Replace(probeTools, probeSchema, schema, 1)), nil, p.now)
+	options.AddGenerationPrompt = len(arguments) == 0
 	prompt, err := p.template.Render(messages, options)
 	if err != nil {
 		return ""
 	}
 	return prompt.String()
+}
+
+// What templates that write calls badly get wrong: quotes, values that are not texts, a second member, a second call.
+const (
+	hardSchema = `{"type":"object","properties":{"` + probeParameter + `":{"type":"string","description":""},` +
+		`"n":{"type":"integer","description":""},"list":{"type":"array","description":"","items":{"type":"string"}}},` +
+		`"required":["` + probeParameter + `"]}`
+	hardArguments = `{"` + probeParameter + `": "a \"b\" <c>\nd", "n": 3, "list": ["e"]}`
+)
+
+// writesAny reports whether a template writes calls in dialect d, whatever their arguments are: what it writes is read
+// back as it was.
+func (p prober) writesAny(s messageShape, d *Syntax) bool {
+	calls := []string{hardArguments, probeArguments}
+	if d.single {
+		calls = calls[:1]
+	}
+	_, said, _ := strings.Cut(p.renderCalls(s, hardSchema, calls...), probeQuestion)
+	read := callsIn(said, d, hardSchema)
+	return slices.EqualFunc(read, calls, func(got, want string) bool {
+		var a, b any
+		return json.Unmarshal([]byte(got), &a) == nil && json.Unmarshal([]byte(want), &b) == nil && reflect.DeepEqual(a, b)
+	})
 }
 
 // takesSystem reports whether a template takes a system message.
@@ -199,24 +241,34 @@ func (t *Tools) toldIn(vocabulary *token.Tokenizer, prompt string) *Syntax {
 	return nil
 }
 
-// writtenIn finds the dialect of a text that holds the probe's call.
-func writtenIn(text string) *Syntax {
-	tool := Tool{Name: probeName, Schema: json.RawMessage(probeSchema)}
+// writtenIn finds the dialects in which a text holds the probe's call.
+func writtenIn(text string) (found []*Syntax) {
 	for _, d := range Table {
-		r := newReader(d.anywhere(), []Tool{tool}, d.thoughts, false, func() string { return "" })
-		r.Read(text)
-		r.End(false)
-		var name, arguments string
-		for _, p := range r.Parts() {
-			if p.Call != nil && p.Call.Index == 0 {
-				name, arguments = name+p.Call.Name, arguments+p.Call.Arguments
-			}
-		}
 		var read map[string]string
-		err := json.Unmarshal([]byte(arguments), &read)
-		if err == nil && name == probeName && read[probeParameter] == probeValue {
-			return d
+		calls := callsIn(text, d, probeSchema)
+		if len(calls) > 0 && json.Unmarshal([]byte(calls[0]), &read) == nil && read[probeParameter] == probeValue {
+			found = append(found, d)
 		}
 	}
-	return nil
+	return found
+}
+
+// callsIn returns the arguments of the calls of the probe's tool that a text holds in a dialect.
+func callsIn(text string, d *Syntax, schema string) (calls []string) {
+	tool := Tool{Name: probeName, Schema: json.RawMessage(schema)}
+	r := newReader(d.anywhere(), []Tool{tool}, d.thoughts, false, func() string { return "" })
+	r.Read(text)
+	r.End(false)
+	for _, p := range r.Parts() {
+		if p.Call == nil {
+			continue
+		}
+		if p.Call.Name == probeName {
+			calls = append(calls, "")
+		}
+		if len(calls) > 0 {
+			calls[len(calls)-1] += p.Call.Arguments
+		}
+	}
+	return calls
 }

@@ -91,6 +91,44 @@ func TestTemplatesDescribeToolsThemselves(t *testing.T) {
 	}
 }
 
+// TestTemplatesThatWriteCallsBadly has the gateway write earlier calls where a template would lose something of them,
+// in the dialect of that template, which still describes the tools.
+func TestTemplatesThatWriteCallsBadly(t *testing.T) {
+	const head = `{% for t in tools %}{{ t|tojson }}{% endfor %}{% for m in messages %}<{{ m.role }}>` +
+		`{% if m.tool_calls %}`
+	const tail = `{% else %}{{ m.content }}{% endif %}{% endfor %}`
+	each := func(call string) string { return "{% for c in m.tool_calls %}" + call + "{% endfor %}" }
+	members := func(m string) string {
+		return "{% for k, v in c.function.arguments.items() %}" + m + "{% if not loop.last %}, {% endif %}{% endfor %}"
+	}
+	object := `{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments|tojson }}}` +
+		`{% if not loop.last %}, {% endif %}`
+	python := `{{ c.function.name }}(` + members(`{{ k }}="{{ v }}"`) + `){% if not loop.last %}, {% endif %}`
+	for name, k := range map[string]struct {
+		writes string
+		want   string
+		badly  bool
+	}{
+		"texts without quotes": {"[" + each(python) + "]", "pythonic-list", true},
+		"one call of several":  {"<tool_calls>[{% set c = m.tool_calls[0] %}" + object + "]</tool_calls>", "apriel", true},
+		"all":                  {"<tool_calls>[" + each(object) + "]</tool_calls>", "hunyuan-a13b", false},
+		"a list":               {"[" + each(object) + "]", "list", false},
+		"a space":              {"[TOOL_CALLS] [" + each(object) + "]", "mistral-spaced", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			template, err := token.NewChatTemplate(head+k.writes+tail, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tools := Open(tinyTokenizer(), template, testNow)
+			if tools.Name != k.want || tools.writes == k.badly || !tools.describes {
+				t.Errorf("%s: writes %v, describes %v", tools.Name, tools.writes, tools.describes)
+			}
+			roundTrip(t, &tools, template, weatherCalls)
+		})
+	}
+}
+
 // vocabularyOf has the marks by which a model is known whose template writes no calls.
 func vocabularyOf(t *testing.T, name string) *token.Tokenizer {
 	if strings.HasPrefix(name, "LFM2") {
