@@ -62,7 +62,9 @@ var foreignFields = map[string]struct{ chat, completions string }{
 	},
 }
 
-const llamaFields = `adaptive_decay adaptive_target backend_sampling cache_prompt dry_allowed_length dry_base
+const llamaFields = `adaptive_decay adaptive_target backend_sampling cache_prompt chat_format chat_parser
+	generation_prompt grammar_lazy grammar_type preserved_tokens reasoning_budget_start_tag reasoning_budget_end_tag
+	reasoning_budget_end_tags dry_allowed_length dry_base
 	dry_multiplier dry_penalty_last_n dry_sequence_breakers dynatemp_exponent dynatemp_range echo frequency_penalty
 	grammar grammar_triggers id_slot ignore_eos json_schema logit_bias logprobs lora max_tokens min_keep min_p mirostat
 	mirostat_eta mirostat_tau n_cache_reuse n_cmpl n_discard n_indent n_keep n_predict n_probs post_sampling_probs

@@ -15,6 +15,7 @@ func TestRoute(t *testing.T) {
 		{"/api/v1/chat/completions", "Did you mean /v1/chat/completions?"},
 		{"/anthropic/v1/messages", "Did you mean /v1/messages?"},
 		{"/v1/chat/completion", "Did you mean /v1/chat/completions?"},
+		{"/completion", "Use POST /v1/completions"},
 		{"/v1/image/x", ""},
 		{"/v1/images/generations", "text only"},
 		{"/v1/realtime", "no speech"},

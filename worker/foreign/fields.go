@@ -36,7 +36,9 @@ var answerFields = map[string]string{
 	"repeat_penalty": "1.0", "n_probs": "", "post_sampling_probs": "", "adaptive_target": "-1.0", "lora": "",
 	"response_fields": "", "return_tokens": "", "reasoning_format": `"auto" "deepseek"`,
 	"reasoning_budget_tokens": "", "reasoning_budget_message": "", "thinking_budget_tokens": "",
-	"reasoning_control": "", "parse_tool_calls": "true",
+	"reasoning_control": "", "parse_tool_calls": "true", "chat_format": "", "chat_parser": "", "generation_prompt": "",
+	"grammar_lazy": "", "grammar_type": "", "preserved_tokens": "", "reasoning_budget_start_tag": "",
+	"reasoning_budget_end_tag": "", "reasoning_budget_end_tags": "",
 }
 
 // hintFields name the fields of these servers that change at most when, where or how fast an answer is computed, how
