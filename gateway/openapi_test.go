@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"encoding"
 	"encoding/json"
 	"flag"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"parley/gateway/native"
 	"parley/gateway/ollama"
 	"parley/gateway/openai"
+	"parley/gateway/tenant"
 	"parley/internal/testkit"
 )
 
@@ -134,7 +136,9 @@ func (d *apiDescription) operation(method, path string, r *route) apiSchema {
 	if parameters != nil {
 		op["parameters"] = parameters
 	}
-	if entry.parser != "" {
+	if body, ok := typedBodies[name]; ok {
+		op["requestBody"] = apiSchema{"required": true, "content": content(d.typed(reflect.TypeOf(body)))}
+	} else if entry.parser != "" {
 		op["requestBody"] = apiSchema{"required": true, "content": content(d.request(entry.parser))}
 	}
 	answered := apiSchema{"description": "The answer."}
@@ -199,6 +203,19 @@ func (d *apiDescription) request(parser string) apiSchema {
 	return apiSchema{"$ref": "#/components/schemas/" + name}
 }
 
+// typedBodies are the types that the bodies of operations are decoded into.
+var typedBodies = map[string]any{
+	"POST /api/copy":                                    ollama.Copy{},
+	"POST /v1/organization/api_keys":                    tenant.KeyRequest{},
+	"POST /v1/organization/api_keys/{key}":              tenant.KeyRequest{},
+	"POST /v1/organization/api_keys/{key}/rotate":       tenant.Rotation{},
+	"POST /v1/organization/admin_api_keys":              tenant.KeyRequest{},
+	"POST /v1/organization/admin_api_keys/{key}":        tenant.KeyRequest{},
+	"POST /v1/organization/admin_api_keys/{key}/rotate": tenant.Rotation{},
+	"POST /v1/organization/projects":                    tenant.OrganizationRequest{},
+	"POST /v1/organization/projects/{project}":          tenant.OrganizationRequest{},
+}
+
 // nativeBodies are the types that parsers of gateway/native decode.
 var nativeBodies = map[string]any{"parseTokenize": native.TokenizeRequest{},
 	"parseDetokenize": native.DetokenizeRequest{},
@@ -224,8 +241,15 @@ func (r *sourceReader) gap() apiSchema {
 
 // typed describes a type of Go as its JSON.
 func (d *apiDescription) typed(t reflect.Type) apiSchema {
+	if strings.HasPrefix(t.Name(), "Maybe[") {
+		value, _ := t.FieldByName("Value")
+		return d.typed(value.Type)
+	}
 	if t.Implements(reflect.TypeFor[json.Marshaler]()) && t != reflect.TypeFor[time.Time]() {
 		return apiSchema{} // any JSON
+	}
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) && t != reflect.TypeFor[time.Time]() {
+		return apiSchema{"type": "string"}
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
@@ -494,7 +518,7 @@ var apiBodies = map[string]apiEntry{
 	"POST /v1/batches/{id}/cancel":           {"", openai.Batch{}},
 	"POST /v1/conversations":                 {"ParseConversation", openai.Conversation{}},
 	"GET /v1/conversations/{id}":             {"", openai.Conversation{}},
-	"POST /v1/conversations/{id}":            {"", openai.Conversation{}},
+	"POST /v1/conversations/{id}":            {"ParseConversation", openai.Conversation{}},
 	"DELETE /v1/conversations/{id}":          {"", openai.DeletedConversation{}},
 	"POST /v1/conversations/{id}/restore":    {"", openai.Conversation{}},
 	"POST /v1/conversations/{id}/messages":   {"ParseTurn", openai.TurnResponse{}},

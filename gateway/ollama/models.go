@@ -217,7 +217,10 @@ func ParseSubject(body []byte) (Subject, error) {
 }
 
 // A Copy is the body of POST /api/copy.
-type Copy struct{ Source, Destination string }
+type Copy struct {
+	Source      string `json:"source"`
+	Destination string `json:"destination"`
+}
 
 // ParseCopy reads the body of POST /api/copy. An error is always a [parley.Error].
 func ParseCopy(body []byte) (c Copy, err error) {
