@@ -248,7 +248,8 @@ func (d *apiDescription) typed(t reflect.Type) apiSchema {
 	if t.Implements(reflect.TypeFor[json.Marshaler]()) && t != reflect.TypeFor[time.Time]() {
 		return apiSchema{} // any JSON
 	}
-	if reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) && t != reflect.TypeFor[time.Time]() {
+	isText := reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
+	if isText && t != reflect.TypeFor[time.Time]() {
 		return apiSchema{"type": "string"}
 	}
 	switch t.Kind() {

@@ -188,7 +188,8 @@ func (p prober) writesAny(s messageShape, d *Syntax) bool {
 	read := callsIn(said, d, hardSchema)
 	return slices.EqualFunc(read, calls, func(got, want string) bool {
 		var a, b any
-		return json.Unmarshal([]byte(got), &a) == nil && json.Unmarshal([]byte(want), &b) == nil && reflect.DeepEqual(a, b)
+		return json.Unmarshal([]byte(got), &a) == nil && json.Unmarshal([]byte(want), &b) == nil &&
+			reflect.DeepEqual(a, b)
 	})
 }
 

@@ -110,7 +110,7 @@ func TestTemplatesThatWriteCallsBadly(t *testing.T) {
 		badly  bool
 	}{
 		"texts without quotes": {"[" + each(python) + "]", "pythonic-list", true},
-		"one call of several":  {"<tool_calls>[{% set c = m.tool_calls[0] %}" + object + "]</tool_calls>", "apriel", true},
+		"one call of two":      {"<tool_calls>[{% set c = m.tool_calls[0] %}" + object + "]</tool_calls>", "apriel", true},
 		"all":                  {"<tool_calls>[" + each(object) + "]</tool_calls>", "hunyuan-a13b", false},
 		"a list":               {"[" + each(object) + "]", "list", false},
 		"a space":              {"[TOOL_CALLS] [" + each(object) + "]", "mistral-spaced", false},
