@@ -104,13 +104,14 @@ func TestTemplatesThatWriteCallsBadly(t *testing.T) {
 	object := `{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments|tojson }}}` +
 		`{% if not loop.last %}, {% endif %}`
 	python := `{{ c.function.name }}(` + members(`{{ k }}="{{ v }}"`) + `){% if not loop.last %}, {% endif %}`
+	first := "{% set c = m.tool_calls[0] %}"
 	for name, k := range map[string]struct {
 		writes string
 		want   string
 		badly  bool
 	}{
 		"texts without quotes": {"[" + each(python) + "]", "pythonic-list", true},
-		"one call of two":      {"<tool_calls>[{% set c = m.tool_calls[0] %}" + object + "]</tool_calls>", "apriel", true},
+		"one call of two":      {"<tool_calls>[" + first + object + "]</tool_calls>", "apriel", true},
 		"all":                  {"<tool_calls>[" + each(object) + "]</tool_calls>", "hunyuan-a13b", false},
 		"a list":               {"[" + each(object) + "]", "list", false},
 		"a space":              {"[TOOL_CALLS] [" + each(object) + "]", "mistral-spaced", false},
