@@ -28,4 +28,6 @@ npm rebuild --no-audit --no-fund --loglevel=error @anthropic-ai/claude-code open
 for packaged in "$PWD"/node_modules/node-*/bin; do
 	[ ! -x "$packaged/node" ] || PATH="$packaged:$PATH"
 done
+# Without names, keystrokes in an editor as well.
+[ $# -gt 0 ] || node --test continue.test.mjs
 exec node run.mjs --table ../../docs/clients.md "$@"

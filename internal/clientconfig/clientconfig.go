@@ -387,6 +387,12 @@ type continueModel struct {
 // continueMark begins the names of our entries.
 const continueMark = "Parley "
 
+// answersOf says how long a context is and how long answers may become: at most a quarter of it. Without that Continue
+// asks for 4096 tokens, which a small context does not hold beside a prompt.
+func answersOf(contextTokens, most int) map[string]int {
+	return map[string]int{"contextLength": contextTokens, "maxTokens": min(most, max(contextTokens/4, 1))}
+}
+
 // Continue puts the models into Continue's list, in place of ours that are
 // there.
 func Continue(old []byte, c *Connection) ([]byte, error) {
@@ -395,7 +401,7 @@ func Continue(old []byte, c *Connection) ([]byte, error) {
 		entry := continueModel{continueMark + m.ID, "openai", m.ID, c.api(), c.someKey(),
 			[]string{"chat", "edit", "apply"}, nil}
 		if m.ContextTokens > 0 {
-			entry.Options = map[string]int{"contextLength": m.ContextTokens}
+			entry.Options = answersOf(m.ContextTokens, 4096)
 		}
 		models = append(models, entry)
 	}
@@ -404,6 +410,9 @@ func Continue(old []byte, c *Connection) ([]byte, error) {
 		// mistral; the server puts them into the model's own fill-in-the-middle template.
 		entry := models[i]
 		entry.Name, entry.Provider, entry.Roles = entry.Name+" autocomplete", "mistral", []string{"autocomplete"}
+		if entry.Options != nil {
+			entry.Options = answersOf(entry.Options["contextLength"], 256)
+		}
 		models = append(models, entry)
 	}
 	ours, err := yaml.MarshalWithOptions(models, yaml.IndentSequence(true))
