@@ -36,6 +36,15 @@ type Config struct {
 	// Architecture is one of [Architectures].
 	Architecture string `json:"architecture"`
 
+	Sizes
+	Traits
+	AttentionShape
+	Mixture
+	Marks
+}
+
+// Sizes are the numbers that a model's tensors follow from.
+type Sizes struct {
 	Layers  int `json:"layers"`
 	Hidden  int `json:"hidden"`
 	FFN     int `json:"ffn"`
@@ -47,7 +56,10 @@ type Config struct {
 	Vocab int `json:"vocab"`
 	// Context is how many tokens the model was made to take.
 	Context int `json:"context"`
+}
 
+// Traits say which parts layers have, and how they compute.
+type Traits struct {
 	NormEps float32 `json:"norm_eps"`
 	// NormOffset is added to every norm's weight: 1 for Gemma from Hugging
 	// Face, whose files hold w for a factor of 1+w, and 0 otherwise (llama.cpp's
@@ -67,7 +79,10 @@ type Config struct {
 	PostNorms bool `json:"post_norms"`
 	// TieEmbeddings says that the embedding is also the output projection.
 	TieEmbeddings bool `json:"tie_embeddings"`
+}
 
+// An AttentionShape says what tokens see of each other, and how scores are scaled.
+type AttentionShape struct {
 	Rope Rope `json:"rope"`
 	// RopeLocal is what sliding layers use instead of Rope. For models
 	// without such a difference it equals Rope.
@@ -89,7 +104,10 @@ type Config struct {
 	// else 1. It is not rounded to bfloat16, because transformers casts it to
 	// the type it computes in, which for Parley is float32.
 	EmbedScale float32 `json:"embed_scale"`
+}
 
+// A Mixture describes the sparse layers.
+type Mixture struct {
 	// Experts is the number of experts of a sparse layer; 0 for a dense model.
 	Experts         int  `json:"experts"`
 	ExpertsPerToken int  `json:"experts_per_token"`
@@ -98,7 +116,10 @@ type Config struct {
 	// DenseLayers are the layers of a model with experts that have a plain
 	// feed-forward.
 	DenseLayers []int `json:"dense_layers,omitempty"`
+}
 
+// Marks are the tokens that begin and end a text.
+type Marks struct {
 	// BOS begins a text; -1 when the model has no such token.
 	BOS int `json:"bos"`
 	// EOS are the tokens that end an answer.

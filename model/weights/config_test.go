@@ -204,7 +204,9 @@ func TestRopeStyles(t *testing.T) {
 			40960},
 	} {
 		got := mustConfig(t, c.text, "")
-		requireEqual(t, c.name, Config{Rope: got.Rope, Context: got.Context}, Config{Rope: c.want, Context: c.context})
+		requireEqual(t, c.name,
+			Config{Sizes: Sizes{Context: got.Context}, AttentionShape: AttentionShape{Rope: got.Rope}},
+			Config{Sizes: Sizes{Context: c.context}, AttentionShape: AttentionShape{Rope: c.want}})
 	}
 }
 

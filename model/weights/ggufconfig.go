@@ -112,13 +112,15 @@ func readGGUFConfig(ck *Checkpoint) (Config, error) {
 func (k *ggufKeys) sizes(ck *Checkpoint) Config {
 	c := Config{
 		Architecture: k.arch,
-		Layers:       k.number("block_count", 0, true),
-		Hidden:       k.number("embedding_length", 0, true),
-		Heads:        k.number("attention.head_count", 0, true),
-		Context:      k.number("context_length", 0, true),
-		Experts:      k.number("expert_count", 0, false),
-		Vocab:        k.number("vocab_size", 0, false),
-		NormEps:      float32(k.float("attention.layer_norm_rms_epsilon", 1e-6)),
+		Sizes: Sizes{
+			Layers:  k.number("block_count", 0, true),
+			Hidden:  k.number("embedding_length", 0, true),
+			Heads:   k.number("attention.head_count", 0, true),
+			Context: k.number("context_length", 0, true),
+			Vocab:   k.number("vocab_size", 0, false),
+		},
+		Traits:  Traits{NormEps: float32(k.float("attention.layer_norm_rms_epsilon", 1e-6))},
+		Mixture: Mixture{Experts: k.number("expert_count", 0, false)},
 	}
 	c.FFN = k.number("feed_forward_length", 0, c.Experts == 0)
 	c.KVHeads = k.number("attention.head_count_kv", c.Heads, false)

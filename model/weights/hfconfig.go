@@ -178,20 +178,22 @@ func (h *hfConfig) config() (Config, error) {
 		h.gemmaDefaults()
 	}
 	c := Config{
-		Architecture:  arch,
-		Layers:        h.Layers,
-		Hidden:        h.Hidden,
-		FFN:           h.FFN,
-		Heads:         h.Heads,
-		KVHeads:       or(h.KVHeads, h.Heads),
-		Vocab:         h.Vocab,
-		Context:       h.Context,
-		NormEps:       float32(or(h.NormEps, 1e-6)),
-		TieEmbeddings: or(h.Tie, arch == ArchGemma3),
-		AttnSoftcap:   float32(or(h.AttnSoftcap, 0)),
-		FinalSoftcap:  float32(or(h.FinalSoftcap, 0)),
-		BOS:           or(h.BOS, -1),
-		EOS:           h.EOS,
+		Architecture: arch,
+		Sizes: Sizes{
+			Layers:  h.Layers,
+			Hidden:  h.Hidden,
+			FFN:     h.FFN,
+			Heads:   h.Heads,
+			KVHeads: or(h.KVHeads, h.Heads),
+			Vocab:   h.Vocab,
+			Context: h.Context,
+		},
+		Traits: Traits{NormEps: float32(or(h.NormEps, 1e-6)), TieEmbeddings: or(h.Tie, arch == ArchGemma3)},
+		AttentionShape: AttentionShape{
+			AttnSoftcap:  float32(or(h.AttnSoftcap, 0)),
+			FinalSoftcap: float32(or(h.FinalSoftcap, 0)),
+		},
+		Marks: Marks{BOS: or(h.BOS, -1), EOS: h.EOS},
 	}
 	if arch == ArchGemma3 {
 		c.NormOffset = 1

@@ -30,8 +30,21 @@ func randomOf(t testing.TB, s Shape, quant DType) []byte {
 // tinyVocabularyModel is the smallest model that can be written, to seed the
 // fuzzer with.
 func tinyVocabularyModel(t testing.TB) []byte {
-	s := Shape{"fuzz", Config{Architecture: ArchLlama, Layers: 1, Hidden: 32, FFN: 32, Heads: 1, KVHeads: 1,
-		HeadDim: 32, Vocab: syntheticMin, Context: 8, TieEmbeddings: true, Rope: plainRope(10_000)}}
+	s := Shape{"fuzz", Config{
+		Architecture: ArchLlama,
+		Sizes: Sizes{
+			Layers:  1,
+			Hidden:  32,
+			FFN:     32,
+			Heads:   1,
+			KVHeads: 1,
+			HeadDim: 32,
+			Vocab:   syntheticMin,
+			Context: 8,
+		},
+		Traits:         Traits{TieEmbeddings: true},
+		AttentionShape: AttentionShape{Rope: plainRope(10_000)},
+	}}
 	s.complete()
 	return randomOf(t, s, Q4_0)
 }

@@ -2,102 +2,11 @@ package kvindex
 
 import (
 	"errors"
-	"fmt"
 	"math/bits"
-	"slices"
 	"time"
 
 	"parley"
 )
-
-// A Worker is the number of a worker in this index, given by [Index.Join].
-// Numbers of workers that left are given again.
-type Worker int
-
-// WorkersMax is how many workers an index can know at once. What a set of them takes
-// grows with the number that are there, so that a small fleet pays nothing for it.
-const WorkersMax = 4096
-
-// A CacheTier is a kind of memory of a worker, the fastest first.
-type CacheTier uint8
-
-// The tiers. A worker may hold a block in several of them.
-const (
-	Device CacheTier = iota
-	Host
-	Disk
-	expected // no event has said so: it was sent there
-	tiers
-)
-
-// A Config says how long the index believes what no event has told. The zero
-// value works.
-type Config struct {
-	// BlockTokens is the number of tokens in a block; 0 means 16. An engine
-	// with blocks of another size needs an index of its own.
-	BlockTokens int
-	// ExpectFor is how long a prompt sent to a worker with events is taken to
-	// be there before an event has said so; 0 means 5 s.
-	ExpectFor time.Duration
-	// RememberFor is the same where events are missing or not all there; 0
-	// means 10 minutes.
-	RememberFor time.Duration
-	// RememberBlocks bounds what is remembered so of a worker whose capacity
-	// is not known; 0 means 65,536.
-	RememberBlocks int
-	// PendingBlocks bounds the blocks in batches that wait for an earlier one,
-	// for each worker; 0 means 65,536.
-	PendingBlocks int
-	// Seed keeps positions in tables secret from clients, who choose prompts.
-	Seed uint64
-}
-
-func (c *Config) setDefaults() error {
-	orDefault(&c.BlockTokens, 16)
-	orDefault(&c.ExpectFor, 5*time.Second)
-	orDefault(&c.RememberFor, 10*time.Minute)
-	orDefault(&c.RememberBlocks, 1<<16)
-	orDefault(&c.PendingBlocks, 1<<16)
-	if c.BlockTokens < 1 || c.ExpectFor < 0 || c.RememberFor < 0 || c.RememberBlocks < 0 || c.PendingBlocks < 0 {
-		return fmt.Errorf("kvindex: %+v has a negative number", *c)
-	}
-	return nil
-}
-
-func orDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
-}
-
-// A Source says what a worker reports about its blocks.
-type Source struct {
-	// Events is set if it publishes them. Otherwise only what was sent to it
-	// is known.
-	Events bool
-	// Replay and Snapshot are set if it can be asked to repeat batches, and to
-	// list everything it holds.
-	Replay, Snapshot bool
-	// CapacityBlocks is how many blocks its device can hold; 0 if unknown.
-	CapacityBlocks int
-	// Models are the names that events give to the model in question, of a worker
-	// that has several: empty, if it is the one whose events have none. Events of
-	// others are passed over. None are those of a worker with one model: all events
-	// without a name.
-	Models []string
-}
-
-// takes reports whether an event is about the model in question.
-func (s *Source) takes(e *Event) bool {
-	switch {
-	case e.Kind == Cleared, e.Kind == Removed && e.Model == "":
-		return true
-	case len(s.Models) == 0:
-		return e.Model == ""
-	}
-	return slices.Contains(s.Models, e.Model)
-}
 
 // An Index knows which worker holds which block. See the package's doc.
 type Index struct {
@@ -176,16 +85,6 @@ func (x *Index) Join(s Source) (Worker, error) {
 	x.workers[at].aliases.forget()
 	x.present[at/64] |= 1 << (at % 64)
 	return Worker(at), nil
-}
-
-// Resize notes how many blocks a worker's device can hold, where that was not known
-// when it joined or has changed.
-func (x *Index) Resize(w Worker, blocks int) {
-	worker := x.workers[w]
-	worker.source.CapacityBlocks = blocks
-	for worker.held[expected] > x.rememberMost(worker) {
-		x.forgetOldest(w)
-	}
 }
 
 // Leave forgets a worker and everything it holds. Its number may be given to

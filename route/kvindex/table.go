@@ -56,14 +56,6 @@ func newChunk() *[chunkNodes]node {
 	return chunk
 }
 
-// mix spreads the bits of x over the whole word.
-func mix(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
-}
-
 // A block is a node and its number.
 type block struct {
 	*node
