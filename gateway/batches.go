@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"parley/gateway/batch"
+	"parley/gateway/exchange"
 	"parley/gateway/openai"
 )
 
@@ -21,11 +22,7 @@ func (g *Gateway) createBatch(c *call) error {
 	if err != nil {
 		return err
 	}
-	body, err := c.Body()
-	if err != nil {
-		return err
-	}
-	request, err := openai.ParseBatch(body)
+	request, err := exchange.Read(c.Exchange, openai.ParseBatch)
 	if err != nil {
 		return err
 	}

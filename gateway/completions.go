@@ -30,18 +30,11 @@ func (g *Gateway) completions(c *call) error {
 	if err != nil {
 		return err
 	}
-	answered := func() error {
-		a, stop, err := c.job.Answer(c.Request.Context(), query)
-		if err != nil {
-			return err
-		}
-		defer stop()
-		c.Bytes.Release() // what is left of the body fits the context
+	return c.answerText(model, query, request.Stream, request.Gap, func(a *answer.Answer) error {
 		form := newCompletionShape(c.Exchange, model, request, a)
 		return c.SendAnswer(a, c.AsEvents(request.Stream, a, form, request.IncludeUsage),
 			func(choices []answer.CollectedChoice) any { return form.whole(choices, a) })
-	}
-	return c.RunStream(request.Stream, func() error { return c.inSession(model, request.Gap, answered) })
+	})
 }
 
 // A completionShape makes plain answers: whole ones and the chunks of streams.

@@ -5,6 +5,7 @@ import (
 
 	"parley/gateway/answer"
 	"parley/gateway/exchange"
+	"parley/gateway/job"
 	"parley/gateway/models"
 	"parley/gateway/openai"
 	"parley/gateway/shape"
@@ -29,6 +30,17 @@ func (g *Gateway) fim(c *call) error {
 	if err != nil {
 		return err
 	}
+	return c.answerText(model, query, request.Stream, request.Gap, func(a *answer.Answer) error {
+		form := shape.NewChat(c.Exchange, model, &request.Generation)
+		return c.SendAnswer(a, c.AsEvents(request.Stream, a, form, request.IncludeUsage),
+			func(choices []answer.CollectedChoice) any { return form.Whole(choices, a.Usage) })
+	})
+}
+
+// answerText has a model continue plain text, in the session that gap names, and send the answer.
+func (c *call) answerText(
+	m *models.Model, query *job.Query, stream bool, gap *openai.Gap, send func(*answer.Answer) error,
+) error {
 	answered := func() error {
 		a, stop, err := c.job.Answer(c.Request.Context(), query)
 		if err != nil {
@@ -36,11 +48,9 @@ func (g *Gateway) fim(c *call) error {
 		}
 		defer stop()
 		c.Bytes.Release() // what is left of the body fits the context
-		form := shape.NewChat(c.Exchange, model, &request.Generation)
-		return c.SendAnswer(a, c.AsEvents(request.Stream, a, form, request.IncludeUsage),
-			func(choices []answer.CollectedChoice) any { return form.Whole(choices, a.Usage) })
+		return send(a)
 	}
-	return c.RunStream(request.Stream, func() error { return c.inSession(model, request.Gap, answered) })
+	return c.RunStream(stream, func() error { return c.inSession(m, gap, answered) })
 }
 
 // inSession answers the call as the newest of the session that gap names, if it

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"parley"
+	"parley/gateway/exchange"
 	"parley/gateway/openai"
 	"parley/gateway/safety"
 )
@@ -15,11 +16,7 @@ const moderationModel = "parley-safety"
 // moderations answers POST /v1/moderations. It judges as the input screen does
 // and takes no notice of policies: what follows is for the caller to say.
 func (g *Gateway) moderations(c *call) error {
-	body, err := c.Body()
-	if err != nil {
-		return err
-	}
-	request, err := openai.ParseModeration(body)
+	request, err := exchange.Read(c.Exchange, openai.ParseModeration)
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ server, with an admin key in PARLEY_API_KEY.`,
   parley keys rotate site --url https://chat.example.com`,
 	}
 	options := &keyOptions{}
-	options.addFlags(cmd.PersistentFlags())
+	options.AddFlags(cmd.PersistentFlags())
 	cmd.AddCommand(newKeysCreate(options), newKeysList(options), newKeysRotate(options), newKeysBlock(options, true),
 		newKeysBlock(options, false), newKeysDelete(options), newKeysRestore(options))
 	return cmd
@@ -191,7 +191,7 @@ func newKeysList(options *keyOptions) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if options.json {
+				if options.JSON {
 					return cli.PrintJSON(cmd.OutOrStdout(), map[string]any{"schema": "parley-keys/1", "keys": keys})
 				}
 				return printKeys(cmd.OutOrStdout(), keys, time.Now())
@@ -370,7 +370,7 @@ func newKeysRestore(options *keyOptions) *cobra.Command {
 // showSecret prints a new secret: alone on standard output, so that it can be
 // piped, and what to do with it beside.
 func (o *keyOptions) showSecret(out, beside io.Writer, k tenant.KeyDocument) error {
-	if o.json {
+	if o.JSON {
 		return cli.PrintJSON(out, k)
 	}
 	if _, err := fmt.Fprintln(out, k.Value); err != nil {
@@ -383,7 +383,7 @@ func (o *keyOptions) showSecret(out, beside io.Writer, k tenant.KeyDocument) err
 }
 
 func (o *keyOptions) tell(out io.Writer, document any, sentence string) error {
-	if o.json {
+	if o.JSON {
 		return cli.PrintJSON(out, document)
 	}
 	_, err := fmt.Fprintln(out, sentence)

@@ -2,22 +2,15 @@ package keys
 
 import (
 	"context"
-	"fmt"
-	"log/slog"
 	"net/http"
 	"net/url"
-	"os"
 	"time"
 
 	"parley/cli/remote"
 	"parley/cli/settings"
-	"parley/gateway/audit"
 	"parley/gateway/ledger"
-	"parley/gateway/limit"
 	"parley/gateway/ops"
 	"parley/gateway/tenant"
-
-	"github.com/spf13/pflag"
 )
 
 // A keyPlace is where keys are kept: a store, or the server in front of one.
@@ -30,62 +23,26 @@ type keyPlace interface {
 	restore(ctx context.Context, id string) (tenant.KeyDocument, error)
 }
 
-// A keyOptions is what the commands for keys have in common.
-type keyOptions struct {
-	json         bool
-	url, config  string
-	storeSetting settings.Flags
-}
-
-func (o *keyOptions) addFlags(f *pflag.FlagSet) {
-	f.BoolVar(&o.json, "json", false, "print JSON")
-	f.StringVar(&o.url, "url", "", "use the server at `URL`, with an admin key in PARLEY_API_KEY, instead of its store")
-	f.StringVar(&o.config, "config", os.Getenv("PARLEY_CONFIG"), "find the store by the settings in the YAML `FILE`")
-	o.storeSetting = settings.AddFlags(f, "data", "store")
-}
+// keyOptions are what the commands for keys have in common.
+type keyOptions struct{ settings.OperatorOptions }
 
 // with runs do where the flags say that keys are kept.
 func (o *keyOptions) with(ctx context.Context, do func(keyPlace) error) error {
-	if o.url != "" {
-		c, err := remote.New(o.url)
+	onServer := func(c *remote.Client) error { return do(&keyServer{c}) }
+	return o.With(ctx, onServer, func(s *settings.OperatorStore) error {
+		book, err := ledger.Open(ctx, s.Database, s.Settings.Logger())
 		if err != nil {
-			return err
+			return settings.UnusableStore(err)
 		}
-		return do(&keyServer{c})
-	}
-	s, err := settings.Gather(o.storeSetting, os.LookupEnv, o.config)
-	if err != nil {
-		return err
-	}
-	database, err := s.OpenDatabase(ctx)
-	if err != nil {
-		return err
-	}
-	defer database.Close()
-	store, err := tenant.New(ctx, database)
-	if err != nil {
-		return fmt.Errorf("%w (choose another with --store)", err)
-	}
-	book, err := ledger.Open(ctx, database, s.Logger())
-	if err != nil {
-		return fmt.Errorf("%w (choose another with --store)", err)
-	}
-	defer book.Close()
-	entries, err := audit.Open(ctx, database, 0, slog.New(slog.DiscardHandler))
-	if err != nil {
-		return fmt.Errorf("%w (choose another with --store)", err)
-	}
-	return do(&keyStore{Store: store, ledger: book, alert: s.Economy.Alert, audit: entries})
+		defer book.Close()
+		return do(&keyStore{OperatorStore: s, ledger: book})
+	})
 }
 
 // A keyStore works on a store itself.
 type keyStore struct {
-	*tenant.Store
-	// ledger knows what keys have spent; alert is the share of a budget from which on
-	// it is nearly spent, as the settings have it.
-	ledger *ledger.Ledger
-	alert  limit.Share
-	audit  *audit.Log
+	*settings.OperatorStore
+	ledger *ledger.Ledger // what keys have spent
 }
 
 // record writes into the audit log what the command changed, in the name of the
@@ -97,7 +54,7 @@ func (s *keyStore) record(ctx context.Context, action, id string, before, after 
 			documents[i] = k.Document("")
 		}
 	}
-	return s.audit.AppendCommand(ctx, time.Now(), action, id, documents[0], documents[1])
+	return s.Audit.AppendCommand(ctx, time.Now(), action, id, documents[0], documents[1])
 }
 
 func (s *keyStore) create(ctx context.Context, r tenant.KeyRequest) (d tenant.KeyDocument, err error) {
@@ -122,7 +79,7 @@ func (s *keyStore) list(ctx context.Context) ([]tenant.KeyDocument, error) {
 	if err != nil {
 		return nil, err
 	}
-	return list, ops.AddBudgets(ctx, s.ledger, list, s.alert, time.Now())
+	return list, ops.AddBudgets(ctx, s.ledger, list, s.Settings.Economy.Alert, time.Now())
 }
 
 func (s *keyStore) change(ctx context.Context, id string, r tenant.KeyRequest) (d tenant.KeyDocument, err error) {

@@ -31,7 +31,7 @@ Without --url the command works on the server's store, as parley users does.`,
   parley orgs block acme`,
 	}
 	o := &options{}
-	o.addFlags(cmd.PersistentFlags())
+	o.AddFlags(cmd.PersistentFlags())
 	cmd.AddCommand(newOrgsList(o), newOrgsAdd(o), newOrgsBlock(o, true), newOrgsBlock(o, false), newOrgsDelete(o))
 	return cmd
 }
@@ -66,7 +66,7 @@ func (o *options) showOrgs(cmd *cobra.Command, all []tenant.OrganizationDocument
 	if err != nil {
 		return err
 	}
-	if o.json {
+	if o.JSON {
 		return cli.PrintJSON(cmd.OutOrStdout(), map[string]any{"schema": "parley-orgs/1", "organisations": all})
 	}
 	return printOrgs(cmd.OutOrStdout(), all)
@@ -187,7 +187,7 @@ func newOrgsDelete(o *options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if o.json {
+			if o.JSON {
 				return cli.PrintJSON(cmd.OutOrStdout(), map[string]any{"id": args[0], "deleted": true})
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "Deleted the organisation %s.\n", args[0])

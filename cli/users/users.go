@@ -39,7 +39,7 @@ second.`,
   parley users disable ann@example.com`,
 	}
 	o := &options{}
-	o.addFlags(cmd.PersistentFlags())
+	o.AddFlags(cmd.PersistentFlags())
 	cmd.AddCommand(newList(o), newAdd(o), newInvite(o), newRole(o), newDisable(o, true), newDisable(o, false),
 		newDelete(o))
 	return cmd
@@ -58,7 +58,7 @@ func newList(o *options) *cobra.Command {
 	cmd.Flags().StringVar(&organization, "org", "", "list only those of `ORGANISATION`")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		show := func(all []*signin.UserDocument) error {
-			if o.json {
+			if o.JSON {
 				return cli.PrintJSON(cmd.OutOrStdout(), map[string]any{"schema": "parley-users/1", "users": all})
 			}
 			return printUsers(cmd.OutOrStdout(), all, time.Now())
@@ -200,7 +200,7 @@ func (o *options) showLink(cmd *cobra.Command, made *signin.InviteDocument, err 
 	if err != nil {
 		return err
 	}
-	if o.json {
+	if o.JSON {
 		return cli.PrintJSON(cmd.OutOrStdout(), made)
 	}
 	purpose := "create an account"
@@ -209,7 +209,7 @@ func (o *options) showLink(cmd *cobra.Command, made *signin.InviteDocument, err 
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "With this link %s can %s, once, until %s:\n", made.Email, purpose,
 		time.Unix(made.ExpiresAt, 0).Format(time.DateTime))
-	base := strings.TrimSuffix(o.url, "/")
+	base := strings.TrimSuffix(o.URL, "/")
 	if base == "" {
 		base = "http://127.0.0.1:8080"
 		fmt.Fprintln(cmd.ErrOrStderr(), "(with the address of your server in place of 127.0.0.1:8080)")
@@ -281,7 +281,7 @@ func (o *options) showUser(cmd *cobra.Command, u *signin.UserDocument, err error
 	if err != nil {
 		return err
 	}
-	if o.json {
+	if o.JSON {
 		return cli.PrintJSON(cmd.OutOrStdout(), u)
 	}
 	return printUsers(cmd.OutOrStdout(), []*signin.UserDocument{u}, time.Now())
@@ -368,7 +368,7 @@ the account. USER is an email address or an id.`,
 				if err := s.Call(ctx, http.MethodDelete, usersPath+"/"+u.ID, nil, &gone); err != nil {
 					return err
 				}
-				if o.json {
+				if o.JSON {
 					return cli.PrintJSON(cmd.OutOrStdout(), gone)
 				}
 				_, err = fmt.Fprintf(cmd.OutOrStdout(), "Deleted %s with all that was stored.\n", u.Email)

@@ -5,6 +5,7 @@ import (
 	"unicode/utf8"
 
 	"parley"
+	"parley/gateway/dialect"
 	"parley/token"
 )
 
@@ -18,35 +19,29 @@ import (
 // The stop string that counts is the one that is complete first.
 type text struct {
 	decoder *token.Decoder
-	stops   []stopMatch
+	stops   []dialect.Match
 	// held is the decoded text that is not shown yet.
 	held []byte
 	// decodedBytes and decodedRunes measure all decoded text, held or not;
 	// shownBytes what was shown.
 	decodedBytes, decodedRunes, shownBytes int
-	// stopped is true once a stop string was found; nothing follows it.
+	// stopped is true once a stop string was found, stop; nothing follows it.
 	stopped bool
+	stop    string
 }
 
 // newText starts a choice. No stop string may be empty.
 func newText(decoder *token.Decoder, stops []string) *text {
 	t := &text{decoder: decoder}
 	for _, s := range stops {
-		t.stops = append(t.stops, newStopMatch(s))
+		t.stops = append(t.stops, dialect.NewMatch(s))
 	}
 	return t
 }
 
 // StoppedBy returns the stop string that ended the text: the longest of those that
 // were complete first. It is empty if none did.
-func (t *text) StoppedBy() (longest string) {
-	for i := range t.stops {
-		if m := &t.stops[i]; t.stopped && m.matched == len(m.pattern) && m.matched > len(longest) {
-			longest = m.pattern
-		}
-	}
-	return longest
-}
+func (t *text) StoppedBy() string { return t.stop }
 
 // push takes a token and returns the text that may be shown now.
 func (t *text) push(id parley.Token) string {
@@ -89,8 +84,8 @@ func (t *text) take(decoded string) string {
 	}
 	for i := range len(decoded) {
 		t.held = append(t.held, decoded[i])
-		if stop := t.advance(decoded[i]); stop > 0 {
-			shown := t.show(len(t.held) - stop)
+		if t.stop = t.advance(decoded[i]); t.stop != "" {
+			shown := t.show(len(t.held) - len(t.stop))
 			t.stopped, t.held = true, nil
 			return shown
 		}
@@ -98,13 +93,12 @@ func (t *text) take(decoded string) string {
 	return t.show(len(t.held) - t.undecided())
 }
 
-// advance feeds one byte to every stop string and returns the length of the
-// longest that is now complete, or 0.
-func (t *text) advance(b byte) int {
-	complete := 0
+// advance feeds one byte to every stop string and returns the longest that is now
+// complete, if one is.
+func (t *text) advance(b byte) (complete string) {
 	for i := range t.stops {
-		if t.stops[i].advance(b) {
-			complete = max(complete, len(t.stops[i].pattern))
+		if stop := &t.stops[i]; stop.Advance(b) && len(stop.Pattern()) > len(complete) {
+			complete = stop.Pattern()
 		}
 	}
 	return complete
@@ -114,7 +108,7 @@ func (t *text) advance(b byte) int {
 func (t *text) undecided() int {
 	longest := 0
 	for i := range t.stops {
-		longest = max(longest, t.stops[i].matched)
+		longest = max(longest, t.stops[i].Matched())
 	}
 	return longest
 }
@@ -125,41 +119,4 @@ func (t *text) show(n int) string {
 	t.held = append(t.held[:0], t.held[n:]...)
 	t.shownBytes += n
 	return shown
-}
-
-// A stopMatch looks for one stop string in a stream of bytes. It is the
-// algorithm of Knuth, Morris and Pratt: matched is how much of the pattern the
-// stream now ends with, and no byte is looked at twice.
-type stopMatch struct {
-	pattern string
-	// shorter[i] is the length of the longest proper prefix of the pattern
-	// that its first i+1 bytes end with.
-	shorter []int
-	matched int
-}
-
-func newStopMatch(pattern string) stopMatch {
-	m := stopMatch{pattern: pattern, shorter: make([]int, len(pattern))}
-	for i, k := 1, 0; i < len(pattern); i++ {
-		for k > 0 && pattern[i] != pattern[k] {
-			k = m.shorter[k-1]
-		}
-		if pattern[i] == pattern[k] {
-			k++
-		}
-		m.shorter[i] = k
-	}
-	return m
-}
-
-// advance takes the next byte and reports whether the pattern is complete.
-// After that it must not be called again.
-func (m *stopMatch) advance(b byte) bool {
-	for m.matched > 0 && m.pattern[m.matched] != b {
-		m.matched = m.shorter[m.matched-1]
-	}
-	if m.pattern[m.matched] == b {
-		m.matched++
-	}
-	return m.matched == len(m.pattern)
 }

@@ -15,11 +15,7 @@ import (
 
 // Create answers POST /v1/conversations.
 func (a *API) Create(x *exchange.Exchange) error {
-	body, err := x.OptionalBody()
-	if err != nil {
-		return err
-	}
-	request, err := openai.ParseConversation(body)
+	request, err := exchange.ReadOptional(x, openai.ParseConversation)
 	if err != nil {
 		return err
 	}
@@ -150,11 +146,7 @@ func (a *API) search(x *exchange.Exchange, query string, page convo.Page) error 
 // Change answers POST /v1/conversations/{id}: rename, pin, choose a
 // branch and so on.
 func (a *API) Change(x *exchange.Exchange) error {
-	body, err := x.Body()
-	if err != nil {
-		return err
-	}
-	request, err := openai.ParseConversation(body)
+	request, err := exchange.Read(x, openai.ParseConversation)
 	if err != nil {
 		return err
 	}

@@ -49,11 +49,7 @@ func shownItems(messages []convo.Message) []openai.ConversationItem {
 
 // AddItems answers POST /v1/conversations/{id}/items.
 func (a *API) AddItems(x *exchange.Exchange) error {
-	body, err := x.Body()
-	if err != nil {
-		return err
-	}
-	items, err := openai.ParseConversationItems(body)
+	items, err := exchange.Read(x, openai.ParseConversationItems)
 	if err != nil {
 		return err
 	}

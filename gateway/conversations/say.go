@@ -18,11 +18,7 @@ import (
 // Say answers POST /v1/conversations/{id}/messages: it adds a question and has
 // the model answer, like chat.
 func (a *API) Say(x *exchange.Exchange, j *job.Job) error {
-	body, err := x.Body()
-	if err != nil {
-		return err
-	}
-	request, err := openai.ParseTurn(body)
+	request, err := exchange.Read(x, openai.ParseTurn)
 	if err != nil {
 		return err
 	}
@@ -73,11 +69,7 @@ func (t *turn) takeUp(begun *convo.Turn) error {
 // Resume answers POST /v1/conversations/{id}/messages/{item}/resume: it continues
 // an answer that broke off.
 func (a *API) Resume(x *exchange.Exchange, j *job.Job) error {
-	body, err := x.OptionalBody()
-	if err != nil {
-		return err
-	}
-	request, err := openai.ParseResume(body)
+	request, err := exchange.ReadOptional(x, openai.ParseResume)
 	if err != nil {
 		return err
 	}

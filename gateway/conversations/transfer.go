@@ -37,11 +37,7 @@ func (a *API) Export(x *exchange.Exchange) error {
 // Import answers POST /v1/conversations/import with what an export
 // gave.
 func (a *API) Import(x *exchange.Exchange) error {
-	body, err := x.Body()
-	if err != nil {
-		return err
-	}
-	archive, err := convo.ParseArchive(body)
+	archive, err := exchange.Read(x, convo.ParseArchive)
 	if err != nil {
 		return err
 	}

@@ -141,7 +141,7 @@ func (r *Reader) showCall() {
 		r.state, c.tail = readMembers, c.steps[c.at+1:]
 	default:
 		r.state, c.tail = readBody, c.steps[c.at+1:]
-		r.closing = newMatch(r.dialect.parts.shut)
+		r.closing = NewMatch(r.dialect.parts.shut)
 	}
 }
 
@@ -257,7 +257,7 @@ func (r *Reader) enterValue() {
 		r.put(", ")
 	}
 	r.put(quote(string(c.key)) + ": ")
-	r.state, r.closing, c.fresh, c.body = readValue, newMatch(r.dialect.parts.end), true, nil
+	r.state, r.closing, c.fresh, c.body = readValue, NewMatch(r.dialect.parts.end), true, nil
 	c.raw = r.dialect.quoted[0] == "" && r.isRaw()
 	if c.raw {
 		r.put(`"`)
@@ -289,7 +289,7 @@ func (r *Reader) feedValue(b byte) {
 		return
 	}
 	c.fresh = false
-	certain, over := len(r.held), r.closing.advance(b)
+	certain, over := len(r.held), r.closing.Advance(b)
 	if over {
 		certain -= len(r.closing.pattern)
 	} else {
@@ -359,7 +359,7 @@ func (r *Reader) feedBody(b byte) {
 		}
 		c.body = c.body[:len(c.body)-1]
 	} else {
-		if !r.closing.advance(b) {
+		if !r.closing.Advance(b) {
 			return
 		}
 		c.body = c.body[:len(c.body)-len(r.closing.pattern)]

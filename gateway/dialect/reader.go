@@ -15,8 +15,8 @@ type Reader struct {
 	state    readState
 	// marks look for the opening of calls and, behind it, for the marks that are dropped; closing for the end of
 	// thoughts or of a value.
-	marks   []match
-	closing match
+	marks   []Match
+	closing Match
 	// held is what may still be a marker or the head of a call. It begins with blank bytes of space.
 	held  []byte
 	blank int
@@ -106,15 +106,15 @@ func newReader(d *Syntax, tools []Tool, thoughts *Thoughts, thinking bool, newID
 		r.schemas[t.Name] = parseSchema(t.Schema)
 	}
 	if r.calls && !d.onlyFirst && (d.frames == nil || d.frames.call == "") {
-		r.marks = append(r.marks, newMatch(d.begin))
+		r.marks = append(r.marks, NewMatch(d.begin))
 	} else {
-		r.marks = append(r.marks, match{})
+		r.marks = append(r.marks, Match{})
 	}
 	for _, mark := range d.drops {
-		r.marks = append(r.marks, newMatch(mark))
+		r.marks = append(r.marks, NewMatch(mark))
 	}
 	if thoughts != nil {
-		r.closing = newMatch(thoughts.shut)
+		r.closing = NewMatch(thoughts.shut)
 	}
 	switch {
 	case thinking:
@@ -261,7 +261,7 @@ func (r *Reader) feedText(b byte) {
 		if m.pattern == "" {
 			continue
 		}
-		if !m.advance(b) {
+		if !m.Advance(b) {
 			longest = max(longest, m.matched)
 			continue
 		}
@@ -308,7 +308,7 @@ func (r *Reader) hold(b byte) {
 
 func (r *Reader) feedThoughts(b byte) {
 	r.hold(b)
-	if !r.closing.advance(b) {
+	if !r.closing.Advance(b) {
 		r.releaseFirst(partThought, len(r.held)-r.closing.matched)
 		return
 	}

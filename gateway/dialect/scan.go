@@ -41,17 +41,18 @@ func (s *objectScan) skips(b byte) (took, moved bool) {
 	return true, false
 }
 
-// A match looks for one pattern in a stream of bytes. It is the algorithm of Knuth, Morris and Pratt: matched is how
+// A Match looks for one pattern in a stream of bytes. It is the algorithm of Knuth, Morris and Pratt: matched is how
 // much of the pattern the stream now ends with, and no byte is looked at twice.
-type match struct {
+type Match struct {
 	pattern string
 	// shorter[i] is the length of the longest proper prefix of the pattern that its first i+1 bytes end with.
 	shorter []int
 	matched int
 }
 
-func newMatch(pattern string) match {
-	m := match{pattern: pattern, shorter: make([]int, len(pattern))}
+// NewMatch looks for a pattern from the first byte on.
+func NewMatch(pattern string) Match {
+	m := Match{pattern: pattern, shorter: make([]int, len(pattern))}
 	for i, k := 1, 0; i < len(pattern); i++ {
 		for k > 0 && pattern[i] != pattern[k] {
 			k = m.shorter[k-1]
@@ -64,8 +65,14 @@ func newMatch(pattern string) match {
 	return m
 }
 
-// advance takes the next byte and reports whether the pattern is complete. After that it begins anew.
-func (m *match) advance(b byte) bool {
+// Pattern returns what is looked for.
+func (m *Match) Pattern() string { return m.pattern }
+
+// Matched returns how many of the last bytes could begin the pattern.
+func (m *Match) Matched() int { return m.matched }
+
+// Advance takes the next byte and reports whether the pattern is complete. After that it begins anew.
+func (m *Match) Advance(b byte) bool {
 	for m.matched > 0 && m.pattern[m.matched] != b {
 		m.matched = m.shorter[m.matched-1]
 	}

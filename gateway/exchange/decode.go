@@ -18,6 +18,14 @@ func Read[T any](x *Exchange, parse func([]byte) (T, error)) (request T, err err
 	return parse(body)
 }
 
+// ReadOptional is Read for a body that may be left out: parse then gets nil.
+func ReadOptional[T any](x *Exchange, parse func([]byte) (T, error)) (T, error) {
+	if x.Request.ContentLength == 0 {
+		return parse(nil)
+	}
+	return Read(x, parse)
+}
+
 // Decode reads a body into a struct. An error is always a [parley.Error] that names the
 // field at fault.
 func Decode(body []byte, into any) error {

@@ -195,14 +195,6 @@ func (x *Exchange) Body() ([]byte, error) {
 	return body, err
 }
 
-// OptionalBody is Body for a body that may be left out.
-func (x *Exchange) OptionalBody() ([]byte, error) {
-	if x.Request.ContentLength == 0 {
-		return nil, nil
-	}
-	return x.Body()
-}
-
 // holdBytes waits until the body, of at most limit bytes, may be read into memory.
 // What did not come over the network is there already.
 func (x *Exchange) holdBytes(limit int64) (err error) {

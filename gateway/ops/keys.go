@@ -3,7 +3,6 @@ package ops
 import (
 	"net/http"
 	"strconv"
-	"time"
 
 	"parley"
 	"parley/gateway/exchange"
@@ -105,11 +104,7 @@ func (a *API) ListKeys(x *exchange.Exchange, f tenant.KeyFilter) error {
 
 // CreateKey answers POST on a list of keys; admin makes the key one of an admin.
 func (a *API) CreateKey(x *exchange.Exchange, admin bool) error {
-	body, err := x.Body()
-	if err != nil {
-		return err
-	}
-	request, err := tenant.ParseKeyRequest(body)
+	request, err := exchange.Read(x, tenant.ParseKeyRequest)
 	if err != nil {
 		return err
 	}
@@ -166,11 +161,7 @@ func (a *API) ShowProjectKey(x *exchange.Exchange) error {
 
 // ChangeKey answers POST on a key.
 func (a *API) ChangeKey(x *exchange.Exchange) error {
-	body, err := x.Body()
-	if err != nil {
-		return err
-	}
-	request, err := tenant.ParseKeyRequest(body)
+	request, err := exchange.Read(x, tenant.ParseKeyRequest)
 	if err != nil {
 		return err
 	}
@@ -195,15 +186,9 @@ func (a *API) ChangeKey(x *exchange.Exchange) error {
 
 // RotateKey answers POST on the rotation of a key.
 func (a *API) RotateKey(x *exchange.Exchange) error {
-	var grace time.Duration
-	if x.Request.ContentLength != 0 {
-		body, err := x.Body()
-		if err != nil {
-			return err
-		}
-		if grace, err = tenant.ParseRotation(body); err != nil {
-			return err
-		}
+	grace, err := exchange.ReadOptional(x, tenant.ParseRotation)
+	if err != nil {
+		return err
 	}
 	before, err := a.Keys.Store().Key(x.Request.Context(), x.Values["key"])
 	if err != nil {
@@ -287,11 +272,7 @@ func (a *API) ListOrganizations(x *exchange.Exchange) error {
 
 // CreateOrganization answers POST /v1/organization/projects.
 func (a *API) CreateOrganization(x *exchange.Exchange) error {
-	body, err := x.Body()
-	if err != nil {
-		return err
-	}
-	request, err := tenant.ParseOrganizationRequest(body)
+	request, err := exchange.Read(x, tenant.ParseOrganizationRequest)
 	if err != nil {
 		return err
 	}
@@ -322,11 +303,7 @@ func (a *API) ShowOrganization(x *exchange.Exchange) error {
 
 // ChangeOrganization answers POST /v1/organization/projects/{project}.
 func (a *API) ChangeOrganization(x *exchange.Exchange) error {
-	body, err := x.Body()
-	if err != nil {
-		return err
-	}
-	request, err := tenant.ParseOrganizationRequest(body)
+	request, err := exchange.Read(x, tenant.ParseOrganizationRequest)
 	if err != nil {
 		return err
 	}
@@ -405,11 +382,7 @@ func (a *API) ListUsers(x *exchange.Exchange) error {
 
 // ChangeUser blocks a user, with all keys, or ends that.
 func (a *API) ChangeUser(x *exchange.Exchange) error {
-	body, err := x.Body()
-	if err != nil {
-		return err
-	}
-	request, err := tenant.ParseKeyRequest(body)
+	request, err := exchange.Read(x, tenant.ParseKeyRequest)
 	if err != nil {
 		return err
 	}

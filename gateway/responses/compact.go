@@ -13,11 +13,7 @@ import (
 // a later request can send in its place. What the user said last, and no model
 // has answered, is kept word for word behind it. Nothing is stored.
 func (a *Handlers) Compact(x *exchange.Exchange, j *job.Job) error {
-	body, err := x.Body()
-	if err != nil {
-		return err
-	}
-	request, err := openai.ParseInputTokens(body)
+	request, err := exchange.Read(x, openai.ParseInputTokens)
 	if err != nil {
 		return err
 	}

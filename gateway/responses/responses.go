@@ -17,11 +17,7 @@ import (
 // Create answers POST /v1/responses: like chat, but in items, with
 // what was said before recalled, and what is said now remembered.
 func (a *Handlers) Create(x *exchange.Exchange, j *job.Job) error {
-	body, err := x.Body()
-	if err != nil {
-		return err
-	}
-	request, err := openai.ParseResponse(body)
+	request, err := exchange.Read(x, openai.ParseResponse)
 	if err != nil {
 		return err
 	}
@@ -184,11 +180,7 @@ func (a *Handlers) showFound(x *exchange.Exchange, id string, out exchange.Event
 
 // CountInputTokens answers POST /v1/responses/input_tokens.
 func (a *Handlers) CountInputTokens(x *exchange.Exchange, j *job.Job) error {
-	body, err := x.Body()
-	if err != nil {
-		return err
-	}
-	request, err := openai.ParseInputTokens(body)
+	request, err := exchange.Read(x, openai.ParseInputTokens)
 	if err != nil {
 		return err
 	}

@@ -81,15 +81,9 @@ func (h *Handlers) RotateKey(x *exchange.Exchange) error {
 	if err != nil {
 		return err
 	}
-	var grace time.Duration
-	if x.Request.ContentLength != 0 {
-		body, err := x.Body()
-		if err != nil {
-			return err
-		}
-		if grace, err = tenant.ParseRotation(body); err != nil {
-			return err
-		}
+	grace, err := exchange.ReadOptional(x, tenant.ParseRotation)
+	if err != nil {
+		return err
 	}
 	k, secret, err := h.Keys.Store().RotateKey(x.Request.Context(), before.ID, grace, h.Now())
 	if err != nil {
