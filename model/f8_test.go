@@ -2,11 +2,13 @@ package model
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"parley/compute"
 	"parley/compute/cpu"
 	"parley/internal/testkit"
+	"parley/model/weights"
 )
 
 // TestFP8Directories runs a golden model that is stored with FP8 weights. On the
@@ -47,5 +49,79 @@ func TestFP8Directories(t *testing.T) {
 				t.Errorf("KL %.6f nats from the exact numbers, want less than 0.0001", mean)
 			}
 		})
+	}
+}
+
+// An uploads is a backend that remembers the types of what it is given.
+type uploads struct {
+	*cpu.Ref
+	types map[string]weights.DType
+}
+
+// Upload remembers the type.
+func (u *uploads) Upload(t weights.Tensor) (compute.Weight, error) {
+	u.types[t.Name] = t.Type
+	return u.Ref.Upload(t)
+}
+
+// UploadTable remembers the type.
+func (u *uploads) UploadTable(t weights.Tensor) (compute.Weight, error) {
+	u.types[t.Name] = t.Type
+	return u.Ref.UploadTable(t)
+}
+
+// TestRoundF8 rounds models when they are loaded: the matrices of layers, and no others.
+func TestRoundF8(t *testing.T) {
+	for _, g := range goldens(t) {
+		ck, err := weights.Open(g.dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		be := &uploads{cpu.NewRef(), map[string]weights.DType{}}
+		if _, err := Load(ck, be, Limits{Rows: 16, Outputs: 16, Blocks: 2, RoundF8: true}); err != nil {
+			t.Fatal(err)
+		}
+		for name, kind := range be.types {
+			matrix := strings.HasPrefix(name, "blk.") && !strings.HasSuffix(name, ".bias") &&
+				!strings.Contains(name, "norm") && !strings.HasSuffix(name, "ffn_gate_inp.weight")
+			if (kind == weights.F8E4M3) != matrix {
+				t.Errorf("%s: %s is loaded as %s", g.name, name, kind)
+			}
+		}
+		if err := ck.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestRoundedStaysClose compares trained models before and after rounding.
+func TestRoundedStaysClose(t *testing.T) {
+	for _, name := range []string{"tiny-llama", "tiny-qwen2", "tiny-qwen3"} {
+		ck, err := weights.Open(testkit.Golden(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var logits [2][][]float32
+		ids := testkit.ReadOutputs(t, testkit.Golden(name, "golden.json")).Prompts[0].IDs
+		for i, round := range []bool{false, true} {
+			m, err := Load(ck, cpu.NewRef(), Limits{Rows: 64, Outputs: 64, Blocks: 8, RoundF8: round})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := &runner{m: m, blocks: []int32{0, 1, 2, 3, 4, 5, 6, 7}}
+			logits[i] = r.feed(ids[:min(len(ids), 64)])
+		}
+		var sum float64
+		for i := range logits[0] {
+			sum += kl(logits[0][i], logits[1][i])
+		}
+		mean := sum / float64(len(logits[0]))
+		t.Logf("%s: KL %.5f nats", name, mean)
+		if !(mean > 0 && mean < 0.02) {
+			t.Errorf("%s: KL %.5f nats between stored and rounded weights", name, mean)
+		}
+		if err := ck.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }

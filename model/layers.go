@@ -99,9 +99,10 @@ func (f *feedForward) apply(n *network) {
 // A loader puts tensors into device memory. It collects errors, so that the
 // files of the architectures read as lists.
 type loader struct {
-	ck   *weights.Checkpoint
-	net  *network
-	errs []error
+	ck      *weights.Checkpoint
+	net     *network
+	roundF8 bool
+	errs    []error
 }
 
 func (l *loader) err() error { return errors.Join(l.errs...) }
@@ -122,7 +123,14 @@ func (l *loader) weightBy(name string, upload func(weights.Tensor) (compute.Weig
 func (l *loader) upload(t weights.Tensor) compute.Weight { return l.uploadBy(t, l.net.be.Upload) }
 
 func (l *loader) uploadBy(t weights.Tensor, upload func(weights.Tensor) (compute.Weight, error)) compute.Weight {
-	w, err := upload(t)
+	var err error
+	if l.roundF8 && t.RoundsToF8() {
+		t, err = t.ToF8()
+	}
+	var w compute.Weight
+	if err == nil {
+		w, err = upload(t)
+	}
 	if err != nil {
 		l.errs = append(l.errs, fmt.Errorf("model: tensor %s: %w", t.Name, err))
 		return nil

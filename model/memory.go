@@ -15,6 +15,8 @@ type Limits struct {
 	Blocks int
 	// KV is how the pool keeps keys and values; the zero value is float32.
 	KV compute.KVType
+	// RoundF8 rounds matrices to FP8 when they are loaded; see [weights.Tensor.RoundsToF8].
+	RoundF8 bool
 }
 
 // KVShape returns the geometry of a pool of blocks blocks of the given type for the model.

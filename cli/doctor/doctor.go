@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -141,6 +142,9 @@ func (d *doctor) examineDevice() {
 	switch {
 	case err != nil:
 		d.say("device", d.settings.Device, err, "choose another with --device; auto uses the CPU if there is no GPU")
+	case d.settings.RoundF8 && device.CheckF8() != nil:
+		d.say("device", cmp.Or(device.Name, "CPU"), device.CheckF8(),
+			"set --weights as-stored, or choose another device")
 	case device.GPU:
 		d.say("device", device.Name, nil, fmt.Sprintf("%s of memory free", host.Size(device.FreeBytes)))
 	case why != nil:

@@ -23,7 +23,7 @@ func printPlans(out io.Writer, plans []*host.Plan, available int64) {
 	fmt.Fprintln(w, "model\tweights\tKV pool\tactivations\ttotal\tcontext\t")
 	for _, p := range plans {
 		fmt.Fprintf(w, "%s\t%s\t%s for %d tokens in %s%s\t%s\t%s\t%d\t\n", p.Name,
-			host.Size(p.WeightBytes), host.Size(p.KVBytes), p.KVTokens, p.KVType, behindPool(p),
+			weightsOf(p), host.Size(p.KVBytes), p.KVTokens, p.KVType, behindPool(p),
 			host.Size(p.ActivationBytes), host.Size(p.Bytes()), p.ContextTokens)
 		if d := p.Draft; d != nil {
 			fmt.Fprintf(w, "its draft %s\t%s\t%s\t%s\tincluded\t\t\n", d.Name, host.Size(d.WeightBytes),
@@ -36,6 +36,14 @@ func printPlans(out io.Writer, plans []*host.Plan, available int64) {
 			fmt.Fprintln(out, "Note: "+notice+".")
 		}
 	}
+}
+
+// weightsOf describes the memory of the weights.
+func weightsOf(p *host.Plan) string {
+	if p.Weights != "" {
+		return host.Size(p.WeightBytes) + " in " + p.Weights
+	}
+	return host.Size(p.WeightBytes)
 }
 
 // behindPool describes the tiers behind the pool.

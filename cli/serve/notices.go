@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"log/slog"
@@ -73,7 +74,7 @@ func IsTold(err error) bool {
 func (n *notices) plans(plans []*host.Plan, available int64) {
 	for _, p := range plans {
 		n.log.Info("memory plan", "model", p.Name, "bytes", p.Bytes(), "available_bytes", available, "weight_bytes",
-			p.WeightBytes, "kv_bytes", p.KVBytes,
+			p.WeightBytes, "weights", cmp.Or(p.Weights, "as-stored"), "kv_bytes", p.KVBytes,
 			"kv_tokens", p.KVTokens, "kv_type", p.KVType, "activation_bytes", p.ActivationBytes, "context_tokens",
 			p.ContextTokens)
 		if notice := p.ContextNotice(); notice != "" {

@@ -27,6 +27,7 @@ func (s *Settings) HostConfig(name string, log *slog.Logger) host.Config {
 		SLO:            s.SLO.SLO,
 		NoSpeculation:  !s.Speculate,
 		DeviceName:     s.Device,
+		RoundF8:        s.RoundF8,
 		Threads:        s.Threads,
 		Path:           s.CPU,
 		Numerics:       s.Numerics,
@@ -68,6 +69,14 @@ func setDevice(s *Settings, text string) error {
 	s.Device = text
 	_, err := host.ParseDevice(text)
 	return err
+}
+
+func setWeights(s *Settings, text string) error {
+	s.RoundF8 = text == "fp8"
+	if !s.RoundF8 && text != "as-stored" {
+		return errBadValue
+	}
+	return nil
 }
 
 func setNumerics(s *Settings, text string) (err error) {

@@ -91,6 +91,10 @@ var List = withSecretFiles(slices.Concat([]Setting{
 	{Key: "device", wants: "auto, cpu, cuda or cuda:N", set: setDevice,
 		Help: "compute on `DEVICE`: cpu, cuda (the first NVIDIA GPU), cuda:N (GPU N), or auto, which uses the " +
 			"first GPU that the models fit on, otherwise the CPU (default auto)"},
+	{Key: "weights", wants: "as-stored or fp8", set: setWeights,
+		Help: "compute with weights `as-stored`, or round matrices of 16 and 32 bits to fp8 when they are loaded: " +
+			"half the memory of BF16, faster and less exact, on GPUs of compute capability 9.0 (H100, H200); other " +
+			"devices refuse it (default as-stored)"},
 	{Key: "threads", wants: "a number, 0 or more", Help: "compute with `N` threads; 0 means one per processor",
 		set: setCount(func(s *Settings) *int { return &s.Threads })},
 	{Key: "cpu", wants: "one of auto, plain, avx2, avx512, amx, neon",
@@ -121,7 +125,8 @@ var everySetting = slices.Concat(List, workerOnly)
 var hosting = []string{
 	"addr", "model", "data", "drain", "kv-tokens", "kv-type", "kv-host", "kv-disk", "context", "seqs", "step-tokens",
 	"tpot-target", "background-wait",
-	"slo-ttft", "slo-ttft-cached", "slo-tpot", "tiers", "speculate", "draft", "device", "threads", "cpu", "numerics",
+	"slo-ttft", "slo-ttft-cached", "slo-tpot", "tiers", "speculate", "draft", "device", "weights",
+	"threads", "cpu", "numerics",
 	"log-format", "log-level", "otlp-endpoint",
 	"tls-cert", "tls-key", "worker-ca", "worker-client-cert", "worker-client-key", "worker-key", "worker-key-file",
 	"fleet-join-token", "fleet-join-token-file", "fleet-token", "fleet-token-file",

@@ -80,6 +80,7 @@ type Engine struct {
 	CPU        string
 	Numerics   cpu.Numerics
 	Device     string
+	RoundF8    bool // of weights
 }
 
 // An Objectives is what users are promised.

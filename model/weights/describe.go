@@ -132,6 +132,19 @@ func tensorClass(name string) class {
 	return classOther
 }
 
+// RoundsToF8 reports whether a tensor is rounded by [Tensor.ToF8] where a model is
+// loaded so: the matrices of layers are, unless they are quantized already. The
+// embedding, the output projection, the routers of experts, norms and biases stay
+// as they are.
+func (t Tensor) RoundsToF8() bool {
+	switch tensorClass(t.Name) {
+	case classAttention, classMLP, classExperts:
+		return len(t.Shape) > 1 && (t.Type == BF16 || t.Type == F16 || t.Type == F32) &&
+			!strings.HasSuffix(t.Name, ".ffn_gate_inp.weight")
+	}
+	return false
+}
+
 // idleParameters counts the weights of the experts a token does not go to.
 func idleParameters(c *Config) int64 {
 	var idle int64

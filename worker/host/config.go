@@ -68,6 +68,9 @@ type Config struct {
 	// what does: [PlanDevice] sets it. The zero value is the processor.
 	DeviceName string
 	Device     Device
+	// RoundF8 rounds matrices of 16 and 32 bits to FP8 when they are loaded, for
+	// devices that compute with it; see [Device.CheckF8].
+	RoundF8 bool
 	// Threads is how many processors compute; 0 means all.
 	Threads int
 	// Numerics say how exactly is computed.

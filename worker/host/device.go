@@ -1,6 +1,7 @@
 package host
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -16,6 +17,20 @@ type Device struct {
 	Index     int
 	Name      string
 	FreeBytes int64
+	// Major and Minor are the compute capability of a GPU.
+	Major, Minor int
+}
+
+// CheckF8 reports why a device cannot compute with weights that are rounded to FP8.
+func (d Device) CheckF8() error {
+	const needs = "--weights fp8 needs a GPU that computes with FP8 (compute capability 9.0, such as an H100 or H200)"
+	switch {
+	case !d.GPU:
+		return errors.New(needs + ", and the models compute on the CPU: use --weights as-stored")
+	case d.Major != 9 || d.Minor != 0:
+		return fmt.Errorf(needs+", and %s has %d.%d: use --weights as-stored", d.Name, d.Major, d.Minor)
+	}
+	return nil
 }
 
 // The names of devices that [ChooseDevice] takes beside cuda:N.
@@ -77,5 +92,13 @@ func gpuDevice(index int) (Device, error) {
 	if err != nil {
 		return Device{}, err
 	}
-	return Device{GPU: true, Index: index, Name: devices[index].Name, FreeBytes: free}, nil
+	found := devices[index]
+	return Device{
+		GPU:       true,
+		Index:     index,
+		Name:      found.Name,
+		FreeBytes: free,
+		Major:     found.Major,
+		Minor:     found.Minor,
+	}, nil
 }

@@ -46,7 +46,7 @@ func (p *Plan) paceMemory(backend compute.Backend) *paceMemory {
 		return m
 	}
 	h := sha256.New()
-	fmt.Fprintf(h, "%s %s %+v\n", backend.Name(), p.cfg.KVType, p.ck.Config)
+	fmt.Fprintf(h, "%s %s %+v%s\n", backend.Name(), p.cfg.KVType, p.ck.Config, p.Weights)
 	for _, t := range p.ck.Tensors() {
 		fmt.Fprintf(h, "%s %s %v\n", t.Name, t.Type, t.Shape)
 	}

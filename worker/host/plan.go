@@ -21,6 +21,8 @@ type Plan struct {
 	// which the system can read again and so may drop.
 	WeightBytes int64 `json:"weight_bytes"`
 	MappedBytes int64 `json:"mapped_bytes"`
+	// Weights is fp8 where weights are rounded to it when they are loaded.
+	Weights string `json:"weights,omitempty"`
 	// KVBytes are the key/value pool of KVTokens tokens.
 	KVBytes  int64 `json:"kv_bytes"`
 	KVTokens int   `json:"kv_tokens"`
@@ -89,6 +91,11 @@ func PlanMemory(candidates []Candidate, available int64) ([]*Plan, error) {
 	free := available
 	for _, c := range candidates {
 		p := newPlan(c)
+		if p.cfg.RoundF8 {
+			if err := p.cfg.Device.CheckF8(); err != nil {
+				return nil, err
+			}
+		}
 		if slices.ContainsFunc(plans, func(o *Plan) bool { return o.Name == p.Name }) {
 			return nil, fmt.Errorf("two models are named %s: rename one of them with --model NAME=PATH", p.Name)
 		}
@@ -126,7 +133,13 @@ func newPlan(c Candidate) *Plan {
 		KVDiskBytes: cfg.KVDiskBytes,
 	}
 	for _, t := range c.Checkpoint.Tensors() {
+		if cfg.RoundF8 && t.RoundsToF8() {
+			t.Type = weights.F8E4M3
+		}
 		p.WeightBytes += weightBytes(t, cfg.Device)
+	}
+	if cfg.RoundF8 {
+		p.Weights = "fp8"
 	}
 	mc := &c.Checkpoint.Config
 	p.ActivationBytes = model.ActivationBytes(mc, cfg.StepTokens) + p.scratchBytes(mc)
@@ -226,7 +239,13 @@ const scoredRows = 32
 func (p *Plan) outputs() int { return max(p.cfg.Seqs, scoredRows) }
 
 func (p *Plan) limits() model.Limits {
-	return model.Limits{Rows: p.cfg.StepTokens, Outputs: p.outputs(), Blocks: p.blocks(), KV: p.cfg.KVType}
+	return model.Limits{
+		Rows:    p.cfg.StepTokens,
+		Outputs: p.outputs(),
+		Blocks:  p.blocks(),
+		KV:      p.cfg.KVType,
+		RoundF8: p.cfg.RoundF8,
+	}
 }
 
 // Size writes a number of bytes for people.
@@ -246,9 +265,9 @@ func Size(bytes int64) string {
 // processor serves where none can be used or the models do not fit, and the log
 // says why. It returns the plans and the memory that was divided.
 func PlanDevice(candidates []Candidate, log *slog.Logger) (plans []*Plan, available int64, err error) {
-	name := ""
+	name, gpuOnly := "", false
 	if len(candidates) > 0 {
-		name = candidates[0].Config.DeviceName
+		name, gpuOnly = candidates[0].Config.DeviceName, candidates[0].Config.RoundF8
 	}
 	device, why, err := ChooseDevice(name)
 	if err != nil {
@@ -259,7 +278,7 @@ func PlanDevice(candidates []Candidate, log *slog.Logger) (plans []*Plan, availa
 	}
 	if device.GPU {
 		plans, err = PlanMemory(onDevice(candidates, device), device.FreeBytes)
-		if err == nil || strings.HasPrefix(name, DeviceCUDA) {
+		if err == nil || strings.HasPrefix(name, DeviceCUDA) || gpuOnly {
 			return plans, device.FreeBytes, err
 		}
 		log.Warn("using the CPU: the models do not fit the GPU", "device", device.Name, "because", err)

@@ -13,7 +13,6 @@ import (
 	"parley/engine/kv"
 	"parley/engine/tier"
 	"parley/model"
-	"parley/model/weights"
 	"parley/worker/kvwire"
 )
 
@@ -39,7 +38,7 @@ func (p *Plan) openTiers(backend compute.Backend) (*tier.Store, []kv.DiskBlock, 
 		Path:       filepath.Join(p.cfg.DataDir, "kv", url.PathEscape(p.Name)+".blocks"),
 	}
 	if diskBlocks > 0 {
-		cfg.Fingerprint = fingerprint(p.ck, arithmeticOf(backend), p.cfg.KVType.String())
+		cfg.Fingerprint = p.fingerprint(arithmeticOf(backend), p.cfg.KVType.String())
 		p.ck.Forget()
 	}
 	return tier.Open(cfg)
@@ -52,7 +51,7 @@ func (p *Plan) content(tiers *tier.Store) *engine.Content {
 
 // format returns what other workers must have in common to exchange blocks with h.
 func (p *Plan) format(h *Host) kvwire.Format {
-	weights := fingerprint(h.ck, "", "")
+	weights := p.fingerprint("", "")
 	h.ck.Forget()
 	return kvwire.Format{
 		Version:     kvwire.Version,
@@ -71,13 +70,13 @@ func arithmeticOf(backend compute.Backend) string {
 }
 
 // fingerprint names what keys and values depend on besides the tokens: the
-// weights, the arithmetic, and the layout of a block. Of each tensor it takes
+// weights and whether they are rounded, the arithmetic, and the layout of a block. Of each tensor it takes
 // its description and some of its bytes, so that a large model opens quickly.
-func fingerprint(ck *weights.Checkpoint, arithmetic, kvType string) [32]byte {
+func (p *Plan) fingerprint(arithmetic, kvType string) [32]byte {
 	const sample = 4096
 	h := sha256.New()
-	fmt.Fprintf(h, "%s %s %+v\n", arithmetic, kvType, ck.Config)
-	for _, t := range ck.Tensors() {
+	fmt.Fprintf(h, "%s %s %+v%s\n", arithmetic, kvType, p.ck.Config, p.Weights)
+	for _, t := range p.ck.Tensors() {
 		fmt.Fprintf(h, "%s %s %v %d\n", t.Name, t.Type, t.Shape, len(t.Data))
 		for _, at := range []int{0, len(t.Data) / 2, len(t.Data) - sample} {
 			at = max(at, 0)
