@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"os/exec"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -27,5 +29,24 @@ func TestServesFP8Directory(t *testing.T) {
 	}
 	if got, want := answer("narrow"), answer("plain"); !reflect.DeepEqual(got, want) {
 		t.Errorf("FP8 weights answer %v, as BF16 %v", got, want)
+	}
+}
+
+// TestShowsFP8 describes a directory with FP8 weights, and says that they were quantized already where
+// they are converted.
+func TestShowsFP8(t *testing.T) {
+	stored, _ := testkit.FP8Directories(t, "tiny-qwen3", "channel")
+	for want, args := range map[string][]string{
+		"F8_E4M3":                        {"model", "inspect", stored},
+		"was already quantized (F8_E4M3": {"model", "quantize", stored, filepath.Join(t.TempDir(), "q.gguf")},
+	} {
+		exe, err := exec.LookPath("parley")
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.CommandContext(t.Context(), exe, args...).CombinedOutput()
+		if err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("%q: %v\n%s\nwant %q", args, err, out, want)
+		}
 	}
 }

@@ -118,27 +118,50 @@ func Round(row []byte, scales []float32, src []float32) (bad int) {
 	return -1
 }
 
-// RoundBF16 is Round for the bytes of BF16 numbers.
+// RoundBF16 is Round for the bytes of BF16 numbers. Whole models go through it
+// when they are loaded, so it works on whole groups, four numbers at a time.
 func RoundBF16(row []byte, scales []float32, src []byte) (bad int) {
 	table := codes()
 	for g := range scales {
 		from, to := g*Group, min((g+1)*Group, len(row))
-		part, out := src[2*from:2*to], row[from:to]
-		var top uint32
-		for i := 0; i+1 < len(part); i += 2 {
-			top = max(top, uint32(binary.LittleEndian.Uint16(part[i:]))&0x7fff)
+		ok := false
+		if to-from == Group {
+			scales[g], ok = roundGroup(table, (*[Group]byte)(row[from:]), (*[2 * Group]byte)(src[2*from:]))
+		} else {
+			var in [2 * Group]byte
+			var out [Group]byte
+			copy(in[:], src[2*from:2*to])
+			scales[g], ok = roundGroup(table, &out, &in)
+			copy(row[from:to], out[:])
 		}
-		scale, inverse, ok := scaleOf(math.Float32frombits(top << 16))
 		if !ok {
 			return g
 		}
-		scales[g] = scale
-		for i := range out {
-			v := math.Float32frombits(uint32(binary.LittleEndian.Uint16(part[2*i:])) << 16)
-			out[i] = quick(table, v*inverse)
-		}
 	}
 	return -1
+}
+
+func roundGroup(table *[1 << 16]byte, out *[Group]byte, in *[2 * Group]byte) (scale float32, ok bool) {
+	const signs = 0x8000_8000_8000_8000
+	var tops uint64 // of each fourth number
+	for i := 0; i < len(in); i += 8 {
+		next := binary.LittleEndian.Uint64(in[i:i+8]) &^ signs
+		not := (tops | signs) - next // has the sign bit set where tops is not less
+		not &= signs
+		not |= not - not>>15
+		tops = tops&not | next&^not
+	}
+	top := uint32(max(tops&0xffff, tops>>16&0xffff, tops>>32&0xffff, tops>>48))
+	scale, inverse, ok := scaleOf(math.Float32frombits(top << 16))
+	for i := 0; i < len(out); i += 4 {
+		four := binary.LittleEndian.Uint64(in[2*i : 2*i+8])
+		to := (*[4]byte)(out[i : i+4])
+		to[0] = quick(table, math.Float32frombits(uint32(four)<<16)*inverse)
+		to[1] = quick(table, math.Float32frombits(uint32(four)&0xffff0000)*inverse)
+		to[2] = quick(table, math.Float32frombits(uint32(four>>16)&0xffff0000)*inverse)
+		to[3] = quick(table, math.Float32frombits(uint32(four>>32)&0xffff0000)*inverse)
+	}
+	return scale, ok
 }
 
 // scaleOf returns the scale of numbers of at most the given magnitude, and the
