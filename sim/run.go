@@ -72,6 +72,11 @@ func newSimulation(sc *Scenario) (*simulation, error) {
 		}
 		s.crowds = append(s.crowds, c)
 	}
+	for _, t := range s.stations {
+		if t.Scale != nil && t.Scale.Clairvoyant > 0 {
+			t.scaling.scaler = &clairvoyant{spec: t.PoolSpec, rates: s.ratesOf(t)}
+		}
+	}
 	return s, nil
 }
 

@@ -1,8 +1,45 @@
 package sim
 
 import (
+	"math"
+	"time"
+
 	"parley/fleet/scale"
+	"parley/sim/traffic"
 )
+
+// A clairvoyant knows every rate to come. It starts workers so that they are ready when they
+// are needed, and keeps those that would have to be started again before they are ready.
+type clairvoyant struct {
+	spec  *PoolSpec
+	rates []traffic.Rate
+}
+
+// ratesOf returns the rates of the traffic that a station answers.
+func (s *simulation) ratesOf(t *station) (rates []traffic.Rate) {
+	for _, c := range s.crowds {
+		if c.station == t && c.talks.rate != nil {
+			rates = append(rates, c.talks.rate)
+		}
+	}
+	return rates
+}
+
+// Plan returns the most workers that are needed until one that starts now is ready.
+func (c *clairvoyant) Plan(_ scale.State, now time.Time) scale.Sizing {
+	from, most := now.Sub(epoch), 0.0
+	until := from + c.spec.ColdStart + c.spec.Scale.Every
+	for at := from; at <= until; at += c.spec.Scale.Every {
+		rate := 0.0
+		for _, r := range c.rates {
+			rate += r.At(at)
+		}
+		most = max(most, rate)
+	}
+	workers := int(math.Ceil(most / c.spec.Scale.Clairvoyant))
+	workers = min(max(workers, c.spec.Scale.Min), c.spec.Scale.Max)
+	return scale.Sizing{Workers: workers, Why: "it is known", Expected: most}
+}
 
 // rescale asks the scaler how many workers there should be, and starts or drains some.
 func (t *station) rescale() {

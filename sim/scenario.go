@@ -104,6 +104,9 @@ type ScaleSpec struct {
 	NoForecast  bool `yaml:"no_forecast"`
 	NoWarmPool  bool `yaml:"no_warm_pool"`
 	Utilisation bool `yaml:"utilisation"`
+	// Clairvoyant puts a scaler in place that knows every rate to come, and that a worker
+	// serves this many requests in a second: what no real one can do better than.
+	Clairvoyant float64 `yaml:"clairvoyant"`
 }
 
 // config returns the scaler's settings for workers that start in coldStart.

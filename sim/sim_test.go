@@ -3,6 +3,7 @@ package sim
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -197,5 +198,44 @@ func TestBadScenarios(t *testing.T) {
 	}
 	if _, err := Read([]byte("x: [")); err == nil || !strings.Contains(fmt.Sprint(err), "not a scenario") {
 		t.Errorf("no YAML gives %v", err)
+	}
+}
+
+// TestAblate judges the scaler of a small scenario: the one that knows the future meets the
+// objectives, and the peak's workers are as many all the time.
+func TestAblate(t *testing.T) {
+	s, err := Read([]byte(`
+name: short
+duration: 2m
+ttft: 3s
+tpot: 100ms
+pools:
+  - workers: 1
+    replica: {model: 7b, device: h100}
+    cold_start: 10s
+    scale: {min: 1, max: 6, day: 1m, steady: 10s, every: 5s, rate: 2}
+traffic:
+  - name: chat
+    prompt: lognormal:2000:0.6:6000
+    output: lognormal:80:0.5:300
+    day: {trough: 1, peak: 8, peak_at: 30s, length: 1m}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := Ablate(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.Clairvoyant.Attainment < attained || a.Clairvoyant.Dollars <= 0 || len(a.Parts) != 4 ||
+		a.Peak.Replicas != math.Trunc(a.Peak.Replicas) || a.Peak.Dollars < a.Clairvoyant.Dollars {
+		t.Errorf("the scaler is judged by %+v", a)
+	}
+	if s.Pools[0].Scale.NoForecast || s.Pools[0].Scale.Clairvoyant != 0 {
+		t.Error("the scenario was changed")
+	}
+	s.Pools[0].Scale = nil
+	if _, err := Ablate(s); err == nil {
+		t.Error("a scenario without a scaler was judged")
 	}
 }

@@ -33,9 +33,14 @@ type station struct {
 	err     error
 }
 
+// A sizer says how many workers there should be.
+type sizer interface {
+	Plan(state scale.State, now time.Time) scale.Sizing
+}
+
 // A scaling is what a station counts for its scaler.
 type scaling struct {
-	scaler         *scale.Scaler // nil if the workers stay as many as they are
+	scaler         sizer // nil if the workers stay as many as they are
 	arrived, begun uint64
 	computed       time.Duration // when the scaler last looked
 }
@@ -84,7 +89,8 @@ func newStation(p *PoolSpec, seed uint64, m *meter) (*station, error) {
 	if t.router, err = route.New(route.Config{Seed: seed}); err != nil || p.Scale == nil {
 		return t, err
 	}
-	t.scaling.scaler, err = scale.New(p.Scale.config(p.ColdStart, t.price))
+	scaler, err := scale.New(p.Scale.config(p.ColdStart, t.price))
+	t.scaling.scaler = scaler
 	return t, err
 }
 

@@ -37,12 +37,14 @@ const (
 	// the sum of squares at which it stops.
 	sweeps  = 20000
 	settled = 1e-12
+	// reweighed is how often errors are measured anew, relative to what is expected.
+	reweighed = 4
 )
 
 // Fit returns the model that fits measured passes best: the one with the least sum of
 // squared relative errors, in which no coefficient is negative and more rows never take
-// less time, scaled so that all passes together take as long as they did: passes that were
-// disturbed take longer, never less, and a fleet feels their mean. Every fifth sample only measures the error.
+// less time. Of passes that are alike and took different times it has the mean: that is what
+// a fleet feels. Every fifth sample only measures the error.
 func Fit(samples []Sample) (*Model, error) {
 	if len(samples) < samplesMin {
 		return nil, fmt.Errorf("%d passes were measured: at least %d are needed to fit a model", len(samples),
@@ -63,7 +65,7 @@ func Fit(samples []Sample) (*Model, error) {
 		}
 	}
 	knots := knotsUpTo(most)
-	m := modelOf(knots, unbiased(train, knots, solve(train, knots)))
+	m := modelOf(knots, fitted(train, knots))
 	m.Error = m.errorOn(check)
 	return m, m.Validate()
 }
@@ -105,8 +107,8 @@ func modelOf(knots []int, c []float64) *Model {
 }
 
 // solve returns the coefficients, none of them negative, of the least sum of squared
-// relative errors, by going through them one by one until nothing changes.
-func solve(samples []Sample, knots []int) []float64 {
+// errors relative to a size, by going through them one by one until nothing changes.
+func solve(samples []Sample, knots []int, size func(*Sample) float64) []float64 {
 	n := len(knots) + 3
 	products := make([][]float64, n)
 	for i := range products {
@@ -114,12 +116,13 @@ func solve(samples []Sample, knots []int) []float64 {
 	}
 	sums := make([]float64, n)
 	for _, s := range samples {
-		x := features(s.Pass, knots)
+		x, of := features(s.Pass, knots), size(&s)
+		took := s.Took.Seconds() / of
 		for i := range x {
-			x[i] /= s.Took.Seconds()
+			x[i] /= of
 		}
 		for i := range x {
-			sums[i] += x[i]
+			sums[i] += float64(x[i] * took)
 			for j := range x {
 				products[i][j] += float64(x[i] * x[j])
 			}
@@ -147,19 +150,23 @@ func solve(samples []Sample, knots []int) []float64 {
 	return c
 }
 
-// unbiased scales coefficients so that the passes take as long together as was measured.
-func unbiased(samples []Sample, knots []int, c []float64) []float64 {
-	var said, took float64
+// fitted returns the coefficients of the least sum of squared errors, relative to what
+// the model itself expects of a pass. Relative to what was measured, passes that were
+// disturbed would count for little, and the model would be that of the quickest ones.
+func fitted(samples []Sample, knots []int) []float64 {
+	quickest := math.Inf(1)
 	for _, s := range samples {
-		for i, x := range features(s.Pass, knots) {
-			said += float64(x * c[i])
-		}
-		took += s.Took.Seconds()
+		quickest = min(quickest, s.Took.Seconds())
 	}
-	if said > 0 {
-		for i := range c {
-			c[i] *= took / said
-		}
+	c := solve(samples, knots, func(s *Sample) float64 { return s.Took.Seconds() })
+	for range reweighed {
+		last := c
+		c = solve(samples, knots, func(s *Sample) (expected float64) {
+			for i, x := range features(s.Pass, knots) {
+				expected += float64(x * last[i])
+			}
+			return max(expected, quickest)
+		})
 	}
 	return c
 }

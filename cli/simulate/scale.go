@@ -1,0 +1,70 @@
+package simulate
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"parley/cli"
+	"parley/sim"
+)
+
+// ErrDear says that a scaler misses objectives, or costs more than it may.
+var ErrDear = errors.New("the scaler is not as good as it must be")
+
+func newScale() *cobra.Command {
+	var attained, clairvoyant, peak float64
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "scale FILE",
+		Short: "Judge the scaler of a scenario against others",
+		Long: `Run a scenario whose pool is scaled, with the scaler as it is, without parts of it, with one
+that knows the future, and with as many workers all the time as the peak needs. It fails
+if too few requests are within the objectives, or the bill is too large beside the last two.
+
+The scaler that knows the future is the cheapest that has 99 % within the objectives, of those that keep
+a fixed number of requests per second for each worker, and start workers just in time.`,
+		Example: "  parley sim scale examples/sim/day.yaml",
+		Args:    cli.Exactly(1, "the file of a scenario"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := open(args[0])
+			if err != nil {
+				return err
+			}
+			a, err := sim.Ablate(s)
+			if err != nil {
+				return fmt.Errorf("%s: %w", args[0], err)
+			}
+			if asJSON {
+				err = cli.PrintJSON(cmd.OutOrStdout(), a)
+			} else {
+				printAblations(cmd.OutOrStdout(), a)
+			}
+			good := a.Scaler.Attainment >= attained && a.Scaler.Dollars <= clairvoyant*a.Clairvoyant.Dollars &&
+				a.Scaler.Dollars <= peak*a.Peak.Dollars
+			if err == nil && !good {
+				err = fmt.Errorf("%w: want %.1f %% within objectives, and at most %g times the bill of the "+
+					"clairvoyant and %g times that of the peak", ErrDear, 100*attained, clairvoyant, peak)
+			}
+			return err
+		},
+	}
+	cmd.Flags().Float64Var(&attained, "attained", 0.99, "want this `SHARE` of requests within the objectives")
+	cmd.Flags().Float64Var(&clairvoyant, "clairvoyant", 1.15, "pay at most `TIMES` what the clairvoyant scaler does")
+	cmd.Flags().Float64Var(&peak, "peak", 0.5, "pay at most `TIMES` what the workers of the peak cost all the time")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
+	return cmd
+}
+
+func printAblations(w io.Writer, a *sim.Ablations) {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(table, "scaler\twithin objectives\treplicas\tcost\tof clairvoyant\tof peak\t")
+	for _, row := range append(append([]sim.Ablation{a.Scaler}, a.Parts...), a.Clairvoyant, a.Peak) {
+		fmt.Fprintf(table, "%s\t%.2f %%\t%.1f\t$%.2f\t%.2f\t%.2f\t\n", row.Name, 100*row.Attainment, row.Replicas,
+			row.Dollars, row.Dollars/a.Clairvoyant.Dollars, row.Dollars/a.Peak.Dollars)
+	}
+	table.Flush()
+}

@@ -1,0 +1,114 @@
+package sim
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+)
+
+// An Ablation is what a scenario gives with a scaler of one kind.
+type Ablation struct {
+	Name       string  `json:"name"`
+	Attainment float64 `json:"attainment"`
+	Replicas   float64 `json:"replicas"`
+	Dollars    float64 `json:"dollars"`
+}
+
+// Ablations are the scaler of a scenario as it is, without parts of it, the clairvoyant one,
+// and as many workers all the time as the peak needs.
+type Ablations struct {
+	Scaler, Clairvoyant, Peak Ablation
+	Parts                     []Ablation
+}
+
+const (
+	// attained is the share of requests within objectives that the clairvoyant scaler pays for.
+	attained = 0.99
+	// serveSteps is how often the interval is halved in which a worker's capacity lies, and
+	// serveMost how many requests in a second no worker serves, relative to what the scaler
+	// takes for granted.
+	serveSteps = 7
+	serveMost  = 4
+)
+
+// Ablate runs a scenario, whose one pool is scaled, with each scaler.
+func Ablate(sc *Scenario) (*Ablations, error) {
+	if len(sc.Pools) != 1 || sc.Pools[0].Scale == nil {
+		return nil, errors.New("a scenario with one pool that has scale is needed")
+	}
+	var a Ablations
+	var err error
+	if a.Scaler, err = sc.with("as it is", func(*PoolSpec) {}); err != nil {
+		return nil, err
+	}
+	for _, part := range []struct {
+		name string
+		off  func(*ScaleSpec)
+	}{
+		{"no_forecast", func(s *ScaleSpec) { s.NoForecast = true }},
+		{"no_warm_pool", func(s *ScaleSpec) { s.NoWarmPool = true }},
+		{"no_forecast, no_warm_pool", func(s *ScaleSpec) { s.NoForecast, s.NoWarmPool = true, true }},
+		{"utilisation", func(s *ScaleSpec) { s.Utilisation = true }},
+	} {
+		row, err := sc.with(part.name, func(p *PoolSpec) { part.off(p.Scale) })
+		if err != nil {
+			return nil, err
+		}
+		a.Parts = append(a.Parts, row)
+	}
+	serve, err := a.findClairvoyant(sc)
+	if err != nil {
+		return nil, err
+	}
+	s, err := newSimulation(sc)
+	if err != nil {
+		return nil, err
+	}
+	peak := 0.0
+	for _, p := range s.ratesOf(s.stations[0]) {
+		for _, point := range p {
+			peak = max(peak, point.PerSecond)
+		}
+	}
+	workers := min(int(math.Ceil(peak/serve)), sc.Pools[0].Scale.Max)
+	a.Peak, err = sc.with(fmt.Sprint(workers, " all the time"), func(p *PoolSpec) { p.Workers, p.Scale = workers, nil })
+	return &a, err
+}
+
+// findClairvoyant finds the cheapest clairvoyant scaler that meets the objectives, and
+// returns what it takes a worker to serve in a second.
+func (a *Ablations) findClairvoyant(sc *Scenario) (serve float64, err error) {
+	low, high := 0.0, serveMost*cmp.Or(sc.Pools[0].Scale.Rate, 1)
+	for range serveSteps {
+		middle := (low + high) / 2
+		row, err := sc.with("clairvoyant", func(p *PoolSpec) { p.Scale.Clairvoyant = middle })
+		if err != nil {
+			return 0, err
+		}
+		if row.Attainment < attained {
+			high = middle
+			continue
+		}
+		low, a.Clairvoyant = middle, row
+	}
+	if low == 0 {
+		return 0, errors.New("no number of workers meets the objectives: raise max, or change the objectives")
+	}
+	return low, nil
+}
+
+// with runs the scenario with its pool changed.
+func (sc *Scenario) with(name string, change func(*PoolSpec)) (Ablation, error) {
+	other := *sc
+	pool := sc.Pools[0]
+	spec := *pool.Scale
+	pool.Scale = &spec
+	change(&pool)
+	other.Pools = []PoolSpec{pool}
+	r, err := Run(&other)
+	if err != nil {
+		return Ablation{}, fmt.Errorf("%s: %w", name, err)
+	}
+	return Ablation{name, r.Total.Attainment, r.Fleet.Count, r.Fleet.Dollars}, nil
+}
