@@ -67,17 +67,3 @@ func (f *Forest) Tip(id string) string {
 		id = f.nodes[children[len(children)-1]].ID
 	}
 }
-
-// Siblings returns the ids of all messages with the same parent as id, itself
-// included, oldest first: the versions of a question or answer.
-func (f *Forest) Siblings(id string) []string {
-	at, ok := f.at[id]
-	if !ok {
-		return nil
-	}
-	var ids []string
-	for _, i := range f.children[f.nodes[at].Parent] {
-		ids = append(ids, f.nodes[i].ID)
-	}
-	return ids
-}

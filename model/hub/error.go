@@ -1,7 +1,6 @@
 package hub
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -41,14 +40,6 @@ func (e *Error) Error() string { return e.Message }
 
 func errorf(kind Kind, format string, args ...any) *Error {
 	return &Error{kind, fmt.Sprintf(format, args...)}
-}
-
-// KindOf returns the kind of the first [Error] in the chain of err, else empty.
-func KindOf(err error) Kind {
-	if e, ok := errors.AsType[*Error](err); ok {
-		return e.Kind
-	}
-	return ""
 }
 
 // A temporary failure may succeed if it is tried again after wait, or after the usual

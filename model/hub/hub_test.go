@@ -195,8 +195,8 @@ func TestRefusalsThatStay(t *testing.T) {
 			test.set(h, c)
 			dir := t.TempDir()
 			err := fetchAll(t.Context(), t, c, dir)
-			if KindOf(err) != test.kind || !strings.Contains(err.Error(), test.text) {
-				t.Fatalf("%v (%s), want %s with %q", err, KindOf(err), test.kind, test.text)
+			if kindOf(err) != test.kind || !strings.Contains(err.Error(), test.text) {
+				t.Fatalf("%v (%s), want %s with %q", err, kindOf(err), test.kind, test.text)
 			}
 			if strings.Contains(err.Error(), "Signature") {
 				t.Errorf("the signature of the storage is in the error: %v", err)
@@ -283,7 +283,7 @@ func TestNoRoom(t *testing.T) {
 	h, c, _ := newTest(t)
 	huge := File{Path: "huge.gguf", Size: 3 << 40, URL: h.Server.URL + "/x", SHA256: strings.Repeat("a", 64)}
 	err := c.Fetch(t.Context(), t.TempDir(), []File{huge}, nil)
-	if KindOf(err) != NoRoom {
+	if kindOf(err) != NoRoom {
 		t.Fatalf("%v", err)
 	}
 	if _, requests := h.Sent(); requests != 0 {
@@ -314,14 +314,14 @@ func TestHostileListings(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h, c, _ := newTest(t)
 			h.Listing = listing
-			if r, err := c.Repo(t.Context(), repo, ""); KindOf(err) != Refused && KindOf(err) != Broken {
+			if r, err := c.Repo(t.Context(), repo, ""); kindOf(err) != Refused && kindOf(err) != Broken {
 				t.Fatalf("%+v, %v", r, err)
 			}
 		})
 	}
 	_, c, _ := newTest(t)
 	for _, id := range []string{"", "x", "../x", "a/../b", "a/b/c", "a/b?x", "a b/c"} {
-		if _, err := c.Repo(t.Context(), id, ""); KindOf(err) != Refused {
+		if _, err := c.Repo(t.Context(), id, ""); kindOf(err) != Refused {
 			t.Errorf("repository %q: %v", id, err)
 		}
 	}
@@ -352,7 +352,7 @@ func TestWrongRange(t *testing.T) {
 	defer s.Close()
 	c := &Client{Endpoint: s.URL, RangeBytes: 50}
 	err := c.Fetch(t.Context(), t.TempDir(), []File{{Path: "a", Size: 100, URL: s.URL + "/a"}}, nil)
-	if KindOf(err) != Refused {
+	if kindOf(err) != Refused {
 		t.Fatalf("%v", err)
 	}
 }
@@ -389,7 +389,7 @@ func TestRedirectToPlainHTTPIsRefused(t *testing.T) {
 	secure := httptest.NewTLSServer(http.RedirectHandler(h.Server.URL, http.StatusFound))
 	defer secure.Close()
 	c := &Client{Endpoint: secure.URL, HTTP: secure.Client(), Token: "hf_secret"}
-	if _, err := c.Repo(t.Context(), repo, ""); KindOf(err) != Refused {
+	if _, err := c.Repo(t.Context(), repo, ""); kindOf(err) != Refused {
 		t.Fatalf("%v", err)
 	}
 }
@@ -437,4 +437,12 @@ func TestFromEnv(t *testing.T) {
 	if c := FromEnv(func(string) (_ string, _ bool) { return }); c.endpoint() != DefaultEndpoint || c.Token != "" {
 		t.Errorf("%+v", c)
 	}
+}
+
+// kindOf returns the kind of the first [Error] in the chain of err, else empty.
+func kindOf(err error) Kind {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Kind
+	}
+	return ""
 }

@@ -580,3 +580,12 @@ func fuzzEvent(take func() byte) Event {
 	e.First, e.Salted, e.Salt[0] = flags&1 != 0, flags&2 != 0, flags>>2&1
 	return e
 }
+
+// each calls f with every block that a worker holds. f may remove it.
+func (t *table) each(f func(b block)) {
+	for n := nodeID(1); n < t.used; n++ {
+		if b := t.block(n); b.set != none {
+			f(b)
+		}
+	}
+}

@@ -235,15 +235,6 @@ func (t *table) fit() {
 	}
 }
 
-// each calls f with every block that a worker holds. f may remove it.
-func (t *table) each(f func(b block)) {
-	for n := nodeID(1); n < t.used; n++ {
-		if b := t.block(n); b.set != none {
-			f(b)
-		}
-	}
-}
-
 // A walk goes along the blocks of a prompt.
 type walk struct {
 	table *table
