@@ -2,6 +2,17 @@ package parley
 
 import "time"
 
+// A WorkerRole is what a worker does of a request.
+type WorkerRole string
+
+// The roles. The zero value is a worker that does both.
+const (
+	// RolePrefill computes prompts, whose blocks workers that decode fetch.
+	RolePrefill WorkerRole = "prefill"
+	// RoleDecode writes answers to prompts that others have computed.
+	RoleDecode WorkerRole = "decode"
+)
+
 // A BlockSource names a worker that holds the keys and values of a request's first
 // tokens, so that the one which computes the request can fetch them from there.
 type BlockSource struct {

@@ -147,6 +147,7 @@ func probeRemote(ctx context.Context, remote *worker.Remote, block int) (Conditi
 		Preemptions:    s.Preemptions,
 		Format:         s.Format,
 		BlockBytes:     s.BlockBytes,
+		Role:           s.Role,
 	}, nil
 }
 

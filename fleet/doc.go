@@ -14,6 +14,8 @@
 //	send.go      pick, send, and retry after a failure: a trip
 //	hedge.go     two workers at once, if enabled
 //	said.go      a partial answer, and how it is resumed elsewhere
+//	fetch.go     where the worker fetches blocks from that it lacks
+//	prefill.go   a prompt that another worker computes first
 //	judge.go     what a failure means: retry elsewhere, or fail the request
 //	ordeal.go    whether a request kills workers (poison), or is unlucky
 //	withdraw.go  requests that workers have not begun, taken back ([parley/fleet/withdraw])

@@ -10,14 +10,26 @@ import (
 )
 
 // source returns where the worker of a decision should fetch blocks from, nil if it is to
-// compute them. The lock is held.
-func (f *Fleet) source(q *route.Request, d *route.Decision, now time.Time) *parley.BlockSource {
+// compute them, and the leg that must compute them there first, nil if that worker has
+// them. The lock is held.
+func (f *Fleet) source(trip *trip, q *route.Request, d *route.Decision, now time.Time) (*parley.BlockSource, *leg) {
 	if f.cfg.NoTransfers {
-		return nil
+		return nil, nil
 	}
-	t := f.router.Fetch(q, d, now)
+	f.router.Fetch(q, d, now)
+	var prompt *leg
+	if trip.prefillable() {
+		if first, ok := f.router.Prefill(q, d, now); ok {
+			only := *q
+			only.OutputTokens = 1
+			prompt = f.newLeg(trip, &only, first, now)
+			prompt.routing.Reason += ", computes the prompt for " + d.Name
+			prompt.record.asked = now
+		}
+	}
+	t := d.Fetch
 	if t == nil {
-		return nil
+		return nil, nil
 	}
 	i := slices.IndexFunc(f.members, func(m *member) bool {
 		return slices.ContainsFunc(m.seats, func(s seat) bool { return s.id == t.From })
@@ -27,7 +39,7 @@ func (f *Fleet) source(q *route.Request, d *route.Decision, now time.Time) *parl
 	source.Worker, source.Tokens, source.Within = m.Name, t.Tokens, t.Within
 	f.router.Fetching(d)
 	f.metrics.transfers.WithLabelValues("decided").Inc()
-	return &source
+	return &source, prompt
 }
 
 // fetched notes what came of a leg's transfer.

@@ -74,6 +74,8 @@ type Condition struct {
 	// and BlockBytes is their size.
 	Format     string
 	BlockBytes int
+	// Role is what it should do of requests.
+	Role parley.WorkerRole
 	// Seats is how many requests it computes at once, 0 if it does not say; Waiting
 	// counts those that wait in it.
 	Seats, Waiting int

@@ -54,6 +54,7 @@ func (t *trip) run(ctx context.Context, yield func(parley.Delta, error) bool) {
 
 // open lets a leg begin: what its worker says is its stream.
 func (t *trip) open(ctx context.Context, l *leg) {
+	t.computePrompt(ctx, l)
 	now := t.fleet.cfg.Now()
 	bounded, cancel := context.WithCancelCause(l.keep(ctx, now))
 	l.flow.context = bounded
@@ -158,6 +159,7 @@ func (t *trip) arrive(l *leg, last *parley.Usage) *parley.Usage {
 	}
 	u.Routing = l.routing
 	t.fleet.saw(l, t.r, u)
+	l.withPrompt(u)
 	return u
 }
 
@@ -390,24 +392,30 @@ func (f *Fleet) unable(t *trip) (ids []route.ID) {
 
 // send notes that a trip goes as decided. The lock is held.
 func (f *Fleet) send(t *trip, q *route.Request, d route.Decision, now time.Time) *leg {
+	source, prompt := f.source(t, q, &d, now)
+	t.back.sent(now)
+	l := f.newLeg(t, q, d, now)
+	l.flow.blocks = legBlocks{source, source != nil, prompt}
+	return l
+}
+
+// newLeg notes that a worker gets a trip, or its prompt. The lock is held.
+func (f *Fleet) newLeg(t *trip, q *route.Request, d route.Decision, now time.Time) *leg {
 	var m *member
 	for _, x := range f.members {
 		if slices.ContainsFunc(x.seats, func(s seat) bool { return s.id == d.Worker }) {
 			m = x
 		}
 	}
-	source := f.source(q, &d, now)
 	f.router.Sent(q, &d, now)
 	m.breaker.Go(now)
 	m.totals.sent++
-	t.back.sent(now)
 	l := &leg{
 		member:   m,
 		query:    q,
 		decision: d,
 		routing:  &parley.Routing{Worker: m.Name, Pool: m.Pool, Reason: d.String(), Moves: t.moves},
 		sent:     now,
-		flow:     flow{blocks: legBlocks{source, source != nil}},
 		back:     returnable{class: t.r.Class, withdrawn: t.back.times},
 	}
 	m.legs[l] = struct{}{}

@@ -152,6 +152,8 @@ type legBlocks struct {
 	// what came.
 	source   *parley.BlockSource
 	fetching bool
+	// prompt is the leg in which that worker computes the prompt first, nil if it has it.
+	prompt *leg
 }
 
 // A returnable is what is known of a leg that may be taken back from its worker before
@@ -328,6 +330,7 @@ func (m *member) status(now time.Time, slowStart time.Duration) route.Status {
 		UsedTokens:    m.health.condition.UsedTokens,
 		WaitingTokens: m.health.condition.WaitingTokens,
 		Running:       m.health.condition.Running,
+		Role:          m.health.condition.Role,
 	}
 	if c := &m.health.condition; m.Blocks != nil && c.Format != "" {
 		present := m.present(now)

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"parley"
 )
 
 // A worker that was picked for a request may hold less of its prompt than another one,
@@ -94,6 +96,38 @@ func (r *Router) Fetch(q *Request, d *Decision, now time.Time) *Transfer {
 	}
 	d.fetch(best)
 	return best
+}
+
+// prefillLeast is the least number of uncached tokens for which a worker that decodes has
+// its prompt computed elsewhere.
+const prefillLeast = 256
+
+// Prefill decides where the prompt of a request is computed that goes to a worker which
+// should only decode: on a worker for prompts, from which it is fetched then. It reports
+// false if the worker itself had better compute it: it is not one that only decodes, little
+// is missing, there is no worker for prompts, or moving the blocks would take longer.
+func (r *Router) Prefill(q *Request, d *Decision, now time.Time) (Decision, bool) {
+	to := r.workers[d.Worker]
+	if to.status.Role != parley.RoleDecode || d.Uncached < prefillLeast || to.status.Exchange.Format == "" {
+		return Decision{}, false
+	}
+	prompt := *q
+	prompt.Prefill, prompt.OutputTokens, prompt.Avoid = true, 1, append([]ID{d.Worker}, q.Avoid...)
+	first, err := r.Pick(&prompt, now)
+	if err != nil {
+		return Decision{}, false
+	}
+	from := r.workers[first.Worker]
+	if from.status.Role == parley.RoleDecode || !from.gives(to) {
+		return Decision{}, false
+	}
+	held := q.PromptTokens / to.BlockTokens * to.BlockTokens
+	t := r.weigh(first.Worker, d.Worker, held, held-d.Cached, now)
+	if t == nil {
+		return Decision{}, false
+	}
+	d.fetch(t) // instead of what it would have fetched from elsewhere
+	return first, true
 }
 
 // gives reports whether a worker can fetch from another one.

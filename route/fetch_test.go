@@ -146,3 +146,45 @@ func TestLinksAreLearned(t *testing.T) {
 	}
 	c.Fetched(&d, 1, time.Second, false, c.now) // of a worker that has left
 }
+
+// TestPromptsGoToTheirRole has a worker that only decodes get a prompt that no worker holds.
+func TestPromptsGoToTheirRole(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*crossroads)
+		rate   float64
+		apart  bool
+	}{
+		"apart":          {rate: 500, apart: true},
+		"a fast decoder": {rate: 1e6},
+		"no prefill worker": {rate: 500, change: func(c *crossroads) {
+			c.workers[c.holder].status.Role = parley.RoleDecode
+		}},
+		"not ready": {rate: 500, change: func(c *crossroads) { c.workers[c.holder].status.Ready = false }},
+		"both":      {rate: 500, change: func(c *crossroads) { c.workers[c.other].status.Role = "" }},
+		"held":      {rate: 500, change: func(c *crossroads) { c.query.PromptTokens = 3200 }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCrossroads(t, 1<<16, test.rate)
+			c.workers[c.holder].status.Role, c.workers[c.other].status.Role = parley.RolePrefill, parley.RoleDecode
+			if name != "held" { // then nothing of the prompt is known
+				c.query.Prompts[0].Keys = c.query.Prompts[0].Keys[1:]
+			}
+			if test.change != nil {
+				test.change(c)
+			}
+			d, err := c.Pick(&c.query, c.now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Fetch(&c.query, &d, c.now)
+			first, ok := c.Prefill(&c.query, &d, c.now)
+			if ok != test.apart {
+				t.Fatalf("%t: %v, %v", ok, first, d)
+			}
+			if ok && (first.Worker != c.holder || d.Worker != c.other || d.Fetch.From != c.holder ||
+				d.Fetch.More != 4096 || d.Uncached != 0) {
+				t.Errorf("%v, %v", first, d)
+			}
+		})
+	}
+}

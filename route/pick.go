@@ -31,6 +31,8 @@ type Request struct {
 	Prompts []Prompt
 	// Avoid are workers that have failed it.
 	Avoid []ID
+	// Prefill is set if the prompt is to be computed and nothing else.
+	Prefill bool
 }
 
 func (q *Request) keys(blockTokens int) []parley.BlockKey {
@@ -55,11 +57,12 @@ const (
 	NoRoom                   // cannot hold the context beside what runs
 	Busy                     // has had more than its share of work
 	Watermark                // has its memory in use beyond the watermark
+	OtherRole                // is meant for another part of requests
 	reasons
 )
 
 var reasonWords = [reasons]string{"of another model", "of another pool", "not ready", "avoided", "too small",
-	"without room", "busy", "over the watermark"}
+	"without room", "busy", "over the watermark", "of another role"}
 
 // A How is the rule that a worker was picked by.
 type How uint8
@@ -300,6 +303,8 @@ func (r *Router) rate(q *Request) (known bool) {
 		switch {
 		case w.memory() > r.cfg.HighWatermark:
 			c.setBack = Watermark
+		case w.status.Role == parley.RolePrefill && !q.Prefill, w.status.Role == parley.RoleDecode && q.Prefill:
+			c.setBack = OtherRole
 		case r.over(w.work, work, own, n, r.cfg.BurstBound) || r.over(w.share, share, own, n, r.cfg.ShareBound):
 			c.setBack = Busy
 		}
@@ -336,7 +341,7 @@ func (w *worker) memory() float64 {
 // setBack takes out the candidates that should not get more, unless no other
 // is left. Those over the watermark come last.
 func (r *Router) setBack(d *Decision) {
-	for _, reason := range []Reason{Watermark, Busy} {
+	for _, reason := range []Reason{Watermark, OtherRole, Busy} {
 		n := 0
 		for i := range r.ranked {
 			if r.ranked[i].setBack == reason {

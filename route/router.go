@@ -129,6 +129,8 @@ type Status struct {
 	// Share is how much work it should get, of that of the others: less than 1
 	// while it warms up. 0 means 1.
 	Share float64
+	// Role is what it should do of requests, as long as others do the rest.
+	Role parley.WorkerRole
 	// Exchange says whether and how blocks can be moved from and to it.
 	Exchange BlockExchange
 }

@@ -15,15 +15,16 @@ const (
 
 // An About is what a Parley worker says of itself.
 type About struct {
-	Version  string         `json:"version"`
-	Instance string         `json:"instance"`
-	Pool     string         `json:"pool,omitempty"`
-	Models   []parley.Model `json:"models"`
-	Running  int            `json:"running"`
-	Waiting  int            `json:"waiting"`
-	Seats    int            `json:"seats,omitempty"`
-	KVUse    float64        `json:"kv_use"`
-	Blocks   int            `json:"blocks"`
+	Version  string            `json:"version"`
+	Instance string            `json:"instance"`
+	Pool     string            `json:"pool,omitempty"`
+	Role     parley.WorkerRole `json:"role,omitempty"`
+	Models   []parley.Model    `json:"models"`
+	Running  int               `json:"running"`
+	Waiting  int               `json:"waiting"`
+	Seats    int               `json:"seats,omitempty"`
+	KVUse    float64           `json:"kv_use"`
+	Blocks   int               `json:"blocks"`
 	// BusySeconds is how long it has computed since it began, Preemptions how often
 	// a request lost its memory meanwhile.
 	BusySeconds float64 `json:"busy_seconds"`

@@ -74,6 +74,7 @@ func (r *Remote) probeParley(ctx context.Context) (Status, error) {
 		Version:        a.Version,
 		Instance:       a.Instance,
 		Pool:           a.Pool,
+		Role:           a.Role,
 		Models:         a.Models,
 		Running:        a.Running,
 		Waiting:        a.Waiting,

@@ -12,6 +12,7 @@ import (
 	"os"
 	"sync"
 
+	"parley"
 	"parley/cli"
 	"parley/cli/settings"
 	"parley/fleet/discover"
@@ -86,6 +87,9 @@ func work(ctx context.Context, s *settings.Settings, out io.Writer) (err error) 
 	if err := os.MkdirAll(s.Data, 0o700); err != nil {
 		return fmt.Errorf("data directory: %w: choose another with --data", err)
 	}
+	if s.Worker.Role == parley.RolePrefill && s.Target == 0 {
+		s.Target = -1 // no answer is written here that long steps would delay
+	}
 	cfg := serverConfig(s, out)
 	if cfg.PeerTLS, err = WorkerTLS(s, log); err != nil {
 		return err
@@ -129,6 +133,7 @@ func serverConfig(s *settings.Settings, out io.Writer) host.ServerConfig {
 		Planned:            func(p *host.Plan, available int64) { printPlans(out, []*host.Plan{p}, available) },
 		Version:            cli.Version,
 		Pool:               s.Worker.Pool,
+		Role:               s.Worker.Role,
 		Log:                log,
 		Key:                s.WorkerKey,
 		Registers:          len(s.Worker.Register) > 0,

@@ -230,6 +230,7 @@ type Kubernetes struct {
 // Worker are what a worker can be told and a server cannot.
 type Worker struct {
 	Pool string
+	Role parley.WorkerRole
 	// Events and replay are addresses of ZMQ sockets, empty for none; eventTokens has
 	// events carry token ids.
 	Events, Replay, Topic string

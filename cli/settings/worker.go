@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 
+	"parley"
 	"parley/cli"
 	"parley/cli/remote"
 	"parley/internal/local"
@@ -21,11 +22,25 @@ func (w *Worker) ReplayAddress() string {
 	return net.JoinHostPort(name, "0")
 }
 
+// setRole sets what of requests the worker does.
+func setRole(s *Settings, text string) error {
+	roles := map[string]parley.WorkerRole{"prefill": parley.RolePrefill, "decode": parley.RoleDecode, "both": ""}
+	role, known := roles[text]
+	if !known {
+		return errBadValue
+	}
+	s.Worker.Role = role
+	return nil
+}
+
 // workerOnly are the settings of `parley worker` alone.
 var workerOnly = []Setting{
 	{Key: "pool", wants: "the name of a pool",
 		Help: "announce to gateways that this worker belongs to the pool `NAME`",
 		set:  setText(func(s *Settings) *string { return &s.Worker.Pool })},
+	{Key: "role", wants: "prefill, decode or both", set: setRole,
+		Help: "compute prompts for others (prefill), write answers to prompts that others computed (decode), or " +
+			"`both` (default both; docs/fleet.md)"},
 	{Key: "events", wants: "an address such as 127.0.0.1:5557, or off", set: setEvents,
 		Help: "publish cache events over ZMQ on `ADDRESS`, as vLLM does, for routers other than Parley's; without " +
 			"access control, so any host that reaches the port can read them (default off)"},

@@ -64,6 +64,9 @@ func awaitStanding(t *testing.T, f *fleet.Fleet, name string, wanted func(*fleet
 	}
 }
 
+// Of a prompt that was sent to a worker, the fleet expects the full blocks to be there. Tests
+// that want them to be known for certain wait until it knows of more.
+
 // TestASessionIsFetchedFromItsWorker drains the worker that holds a conversation: the
 // next turn goes to the other one, which fetches the blocks and gives the same answer.
 func TestASessionIsFetchedFromItsWorker(t *testing.T) {
@@ -78,7 +81,7 @@ func TestASessionIsFetchedFromItsWorker(t *testing.T) {
 		holder, other = b, "w0"
 	}
 	full := len(r.Prompt) / compute.BlockTokens
-	awaitStanding(t, f, u.Routing.Worker, func(s *fleet.Standing) bool { return s.Blocks >= full })
+	awaitStanding(t, f, u.Routing.Worker, func(s *fleet.Standing) bool { return s.Blocks > full })
 	if err := f.Drain(u.Routing.Worker, -1); err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +142,7 @@ func TestAnAnswerMovesWithItsBlocks(t *testing.T) {
 		before := len(got)
 		if got = append(got, d.Tokens...); before < 40 && len(got) >= 40 { // the engine waits until more is read
 			full := len(r.Prompt) / compute.BlockTokens
-			awaitStanding(t, f, at, func(s *fleet.Standing) bool { return s.Blocks >= full })
+			awaitStanding(t, f, at, func(s *fleet.Standing) bool { return s.Blocks > full })
 			if err := f.Drain(at, 0); err != nil {
 				t.Fatal(err)
 			}
@@ -152,6 +155,100 @@ func TestAnAnswerMovesWithItsBlocks(t *testing.T) {
 	if len(all) != 2 || all[0].End != "moved" || all[1].Transfer == nil || all[1].Transfer.From != all[0].Worker ||
 		all[1].Transfer.CameTokens == 0 {
 		t.Errorf("%+v", all)
+	}
+	sound(t, a, b)
+}
+
+// askFleet returns an answer and who was asked for it.
+func askFleet(t *testing.T, f *fleet.Fleet, r *parley.Request) (tokens []parley.Token, u parley.Usage,
+	all []parley.Attempt) {
+	t.Helper()
+	log := &parley.AttemptLog{}
+	for d, err := range f.Generate(parley.WithAttemptLog(t.Context(), log), r) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		tokens = append(tokens, d.Tokens...)
+		if d.Usage != nil {
+			u = *d.Usage
+		}
+	}
+	all, _ = log.Attempts()
+	return tokens, u, all
+}
+
+// TestPrefillAndDecodeApart has one worker compute prompts and another write the answers,
+// over all types of the pool, greedily and with a seed: the tokens are those of one worker
+// that does both.
+func TestPrefillAndDecodeApart(t *testing.T) {
+	for kind := range compute.KVType(compute.KVTypes) {
+		t.Run(kind.String(), func(t *testing.T) {
+			model := Config{KVTokens: 8192, ContextTokens: 2048, KVType: kind}
+			a, urlA := startWorker(t, ServerConfig{Key: transferKey, Role: parley.RolePrefill}, model)
+			b, urlB := startWorker(t, ServerConfig{Key: transferKey, Role: parley.RoleDecode}, model)
+			f := startFleet(t, urlA, urlB)
+			reference := startHost(t, openBuiltin(t, "polly-mini"),
+				Config{Name: "polly-mini", ContextTokens: 2048, KVType: kind})
+			for seed := range uint64(3) {
+				r := transferPrompt(t, a)
+				r.Prompt = slices.Concat(r.Prompt[seed:], r.Prompt)
+				if seed > 0 {
+					r.Sampling = parley.Sampling{Temperature: 0.9, Seed: seed}
+				}
+				want := answer(t, reference, r)
+				got, u, all := askFleet(t, f, r)
+				if !slices.Equal(got, want) {
+					t.Errorf("seed %d: %v, want %v", seed, got, want)
+				}
+				if u.OutputTokens != len(want) || u.PromptTokens != len(r.Prompt) {
+					t.Errorf("seed %d: %+v", seed, u)
+				}
+				if seed > 0 { // how fast the link is was measured, and may speak against it
+					continue
+				}
+				if len(all) != 2 || all[0].Worker != "w0" || all[1].Worker != "w1" || all[1].Transfer == nil ||
+					all[1].Transfer.Miss != "" || all[1].Usage.CachedTokens < len(r.Prompt)-compute.BlockTokens ||
+					all[0].Tokens != 0 {
+					t.Errorf("%+v", all)
+				}
+				if u.CachedTokens != 0 { // in the fleet it was not
+					t.Errorf("%d tokens are said to have been cached", u.CachedTokens)
+				}
+			}
+			sound(t, a, b)
+		})
+	}
+}
+
+// TestRolesTakeOver takes out the worker of one role and then that of the other: the one
+// that is left answers alone. With a prefill worker that dies, the other one answers, too.
+func TestRolesTakeOver(t *testing.T) {
+	model := Config{KVTokens: 8192, ContextTokens: 2048}
+	a, urlA := startWorker(t, ServerConfig{Key: transferKey, Role: parley.RolePrefill}, model)
+	b, urlB := startWorker(t, ServerConfig{Key: transferKey, Role: parley.RoleDecode}, model)
+	f := startFleet(t, urlA, urlB)
+	r := transferPrompt(t, a)
+	r.Prompt = slices.Concat(r.Prompt, r.Prompt)
+	reference := startHost(t, openBuiltin(t, "polly-mini"), Config{Name: "polly-mini", ContextTokens: 2048})
+	want := answer(t, reference, r)
+	for away, alone := range map[string]string{"w0": "w1", "w1": "w0"} {
+		r.Salt[0]++ // so that nothing is cached
+		if err := f.Drain(away, -1); err != nil {
+			t.Fatal(err)
+		}
+		got, _, all := askFleet(t, f, r)
+		if !slices.Equal(got, want) || len(all) != 1 || all[0].Worker != alone {
+			t.Errorf("without %s: %v, want %v; %+v", away, got, want, all)
+		}
+		if err := f.Resume(away); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.Salt[0]++
+	a.Drain() // it refuses requests, which the gateway does not know yet
+	got, _, all := askFleet(t, f, r)
+	if last := all[len(all)-1]; !slices.Equal(got, want) || last.Worker != "w1" || last.End != "done" {
+		t.Errorf("%v, want %v; %+v", got, want, all)
 	}
 	sound(t, a, b)
 }

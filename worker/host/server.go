@@ -35,6 +35,8 @@ type ServerConfig struct {
 	Planned func(p *Plan, available int64)
 	// Version is the program's, Pool what the worker was started for.
 	Version, Pool string
+	// Role is what of requests it should do.
+	Role parley.WorkerRole
 	// Key must be shown with every request but those for health and metrics. Without
 	// one, programs on this machine are answered, and no web page.
 	Key string
@@ -338,6 +340,7 @@ func (s *Server) about() worker.About {
 		Version:     s.cfg.Version,
 		Instance:    s.instance,
 		Pool:        s.cfg.Pool,
+		Role:        s.cfg.Role,
 		BlockTokens: compute.BlockTokens,
 		Models:      s.serves,
 		Sleeping:    s.awake == nil || s.changing,
