@@ -53,8 +53,8 @@ func (c *CUDA) runAttend(q *command, rest []command, rows int) {
 	case kind == weights.BF16 && (c.step.many == 0 || headWidth(dim) <= widthInRegisters):
 		args.packed = c.grow(&c.x16, packedBytes(rows, cols), "packed activations")
 		c.packed = packedRows{of: q.dst.at, kind: kind}
-	case kind == weights.Q8_0 && recorded && dim%32 == 0: // all rows pass through the union
-		codes = c.codes(rows, cols)
+	case recorded && (kind == weights.Q8_0 && dim%32 == 0 || kind == weights.F8E4M3 && cols%128 == 0):
+		codes = c.codes(kind, rows, cols) // all rows pass through the union
 		c.packed = packedRows{of: q.dst.at, kind: kind}
 	}
 	if args.packed != 0 && overwritten(q.dst, rest[1:]) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"unsafe"
 
+	"parley/compute"
 	"parley/compute/libcuda"
 	"parley/model/weights"
 )
@@ -32,6 +33,9 @@ type layout struct {
 var layouts = map[weights.DType]*layout{
 	weights.F16:  {"f16", 64, 64, 8192, 0, 0, "arrange16"},
 	weights.BF16: {"bf16", 64, 64, 8192, 0, 0, "arrange16"},
+	// With the scales of its rows behind it; see kernels/eight90.cuh.
+	weights.F8E4M3: {"f8", 128, 64, 8192 + 64*4, 0, 0, "arrange_f8"},
+
 	weights.Q8_0: {"q8_0", 64, 16, 1088, 12, 6, "arrange_q8_0"},
 	weights.Q4_0: {"q4_0", 64, 16, 576, 12, 6, "arrange_q4_0"},
 	weights.Q4_1: {"q4_1", 64, 16, 640, 12, 6, "arrange_q4_1"},
@@ -42,9 +46,34 @@ var layouts = map[weights.DType]*layout{
 	weights.Q6_K: {"q6_k", 256, 16, 3360, 6, 3, "arrange_q6_k"},
 }
 
-// quantized reports whether matrices of the type meet activations of 8 bits.
+// quantized reports whether matrices of the type meet activations of 8 bits in groups of 32.
 func quantized(t weights.DType) bool {
-	return t != weights.F16 && t != weights.BF16 && t != weights.F32
+	return t != weights.F16 && t != weights.BF16 && t != weights.F32 && t != weights.F8E4M3
+}
+
+// eightBytes is what 128 columns of 8 rows of E4M3 numbers take, with their scales.
+const eightBytes = 8 * (128 + 4)
+
+// eightTiles are how the kernels for E4M3 matrices are cut: warpgroups of 64 outputs, rows, stages, as in
+// kernels/linear_f8_90a.cu.
+var eightTiles = []struct{ groups, rows, stages int }{
+	{1, 8, 10}, {1, 16, 9}, {1, 32, 8}, {1, 64, 6}, {1, 128, 4}, {2, 128, 6},
+}
+
+// eightShapes lists the kernels that multiply with E4M3 matrices.
+func eightShapes() (all []matrixKernel) {
+	for _, s := range eightTiles {
+		stage := s.groups*layouts[weights.F8E4M3].bytes + s.rows/8*eightBytes
+		shape := earlyKernel(fmt.Sprintf("linear_f8_%d_%d", s.rows, s.groups), s.groups*128+32, s.stages*stage)
+		all = append(all, matrixKernel{
+			kernel:   kernel{Kernel: shape},
+			strips:   4 * s.groups,
+			rows:     s.rows,
+			resident: max(1, 3-s.groups),
+			stage:    stage,
+		})
+	}
+	return all
 }
 
 // unitBytes is what 64 columns of 8 rows take that are quantized to 8 bits.
@@ -63,6 +92,9 @@ type hopperTile struct{ strips, rows, stages, records int }
 
 // hopperShapes lists the kernels for Hopper that multiply with a type.
 func hopperShapes(t weights.DType) []matrixKernel {
+	if t == weights.F8E4M3 {
+		return eightShapes()
+	}
 	if !quantized(t) {
 		return hopperShapes16("linear_"+layouts[t].name, 1,
 			[]hopperTile{{1, 8, 3, 8}, {2, 8, 4, 4}, {4, 8, 3, 4}, {2, 16, 3, 4}, {4, 16, 5, 2}, {2, 32, 5, 2},
@@ -160,10 +192,11 @@ const (
 
 // An attendTile is how attention over heads of a width is cut: warps of the kernel
 // for many query rows, and stages of the kernels for few, for many, for many
-// with warpgroups, and for few with bulk copies (0: there is none), as in kernels/attend_128.cu.
-type attendTile struct{ warps, few, many, groups, bulk int }
+// with warpgroups, and for few with bulk copies, of numbers and of codes (0: there is none), as in
+// kernels/attend_128.cu.
+type attendTile struct{ warps, few, many, groups, bulk, bulkCodes int }
 
-var attendTiles = map[int]attendTile{64: {8, 6, 6, 8, 12}, 128: {8, 4, 3, 4, 6}, 256: {4, 2, 2, 0, 0}}
+var attendTiles = map[int]attendTile{64: {8, 6, 6, 8, 12, 22}, 128: {8, 4, 3, 4, 6, 11}, 256: {4, 2, 2, 0, 0, 0}}
 
 // manyRows is how many query rows a block of threads of the kernel for many has.
 func manyRows(dim int) int { return attendTiles[headWidth(dim)].warps * queryRows }
@@ -178,23 +211,32 @@ func headWidth(dim int) int {
 	return headWidths[len(headWidths)-1]
 }
 
-// attendShapes are the kernels for few and for many query rows of a sequence, with
-// bulk copies if the pool lies as they need it.
-func attendShapes(width int, hopper, bulk bool) []libcuda.Kernel {
+// attendShapes are the kernels for few and for many query rows of a sequence over heads of dim
+// in a pool of the type, with bulk copies if it lies as they need it.
+func attendShapes(dim int, kind compute.KVType, hopper bool) []libcuda.Kernel {
+	width := headWidth(dim)
 	s, row, scales := attendTiles[width], width*2, 2*partition*2
 	few := queryRows*(row+partition*2) + s.few*keysOfTile*row + scales
 	many := s.warps*queryRows*row + s.many*keysOfTile*row + scales
 	threads := s.warps * 32
 	if hopper && s.groups > 0 {
 		threads += 128 // that copy
+		if kind.ScaleBytes() > 0 {
+			threads += 128 // and convert
+		}
 		many = s.warps*queryRows*(row+partition*2+2*row) + s.groups*keysOfTile*row + scales
 	}
 	first := libcuda.Kernel{Name: fmt.Sprintf("attend_few_%d", width), Threads: 256, Shared: few}
-	if hopper && bulk && s.bulk > 0 {
-		first = libcuda.Kernel{
-			Name:    fmt.Sprintf("attend_bulk_%d", width),
-			Threads: 288,
-			Shared:  queryRows*(row+partition*2) + s.bulk*keysOfTile*row,
+	if hopper && dim == width && s.bulk > 0 {
+		bulk := libcuda.Kernel{Name: fmt.Sprintf("attend_bulk_%d", width), Threads: 288}
+		bulk.Shared = queryRows*(row+partition*2) + s.bulk*keysOfTile*row
+		switch kind {
+		case compute.KVInt8, compute.KVFP8:
+			bulk.Name += "_" + kind.String()
+			bulk.Shared = queryRows*(row+partition*2) + s.bulkCodes*keysOfTile*width
+			first = bulk
+		case compute.KVBF16:
+			first = bulk
 		}
 	}
 	return []libcuda.Kernel{
@@ -208,7 +250,7 @@ func (c *CUDA) loadBasics() error {
 	return first(
 		c.load("embed", &b.embed, "embed", 256, &b.widen, "widen", 256),
 		c.load("basic", &b.norm, "norm", 256, &b.add, "add", 256, &b.pack16, "pack16", 256, &b.pack8, "pack8", 256,
-			&b.gateUp, "gate_up", 256, &b.linearF32, "linear_f32", 256, &b.route, "route", 32, &b.slots, "slots", 1024,
+			&b.packFP8, "pack_fp8", 256, &b.gateUp, "gate_up", 256, &b.linearF32, "linear_f32", 256, &b.route, "route", 32, &b.slots, "slots", 1024,
 			&b.mix, "mix", 256),
 		c.load("rope", &b.angles, "angles", 128, &b.ropeStore, "rope_store", 256, &b.combine, "combine", 128),
 		c.load("choose", &b.choose, "choose", 1024, &b.feed, "feed", 256),
@@ -255,6 +297,10 @@ func (c *CUDA) loadShapes(module string, shapes []libcuda.Kernel) ([]kernel, err
 func (c *CUDA) loadMatrix(t weights.DType) error {
 	if c.matrices[t] != nil || t == weights.F32 {
 		return nil
+	}
+	if t == weights.F8E4M3 && !c.hopper() {
+		return fmt.Errorf("cuda: %s does not compute with weights of type %s: compute capability 9.0 is needed, "+
+			"this is %d.%d", c.device.Name, t, c.device.Major, c.device.Minor)
 	}
 	all := matrixShapes(t)
 	pairs := 0

@@ -29,8 +29,8 @@ type (
 		cols, kind, act, rowTiles            int32
 	}
 	codesArgs struct {
-		packed   libcuda.Address
-		rowTiles int32
+		packed        libcuda.Address
+		rowTiles, fp8 int32
 	}
 	activateArgs struct {
 		gate, up, count libcuda.Address
@@ -81,10 +81,14 @@ func (c *CUDA) pack(in *input, kind weights.DType) {
 		act:   in.act,
 	}
 	args.rowTiles = rowTiles(in.rows)
-	if kind == weights.Q8_0 {
-		args.packed = c.codes(in.rows, in.cols).packed
+	switch kind {
+	case weights.Q8_0:
+		args.packed = c.codes(kind, in.rows, in.cols).packed
 		start(c, &c.pack8, in.rows, roundUp(in.cols, 256)/256, &args)
-	} else {
+	case weights.F8E4M3:
+		args.packed = c.codes(kind, in.rows, in.cols).packed
+		start(c, &c.packFP8, in.rows, roundUp(in.cols, 2048)/2048, &args)
+	default:
 		args.packed = c.grow(&c.x16, bytes, "packed activations")
 		chunks := roundUp(in.cols, 2048) / 2048
 		if kind == weights.F16 {
@@ -97,9 +101,14 @@ func (c *CUDA) pack(in *input, kind weights.DType) {
 	in.packed = packedRows{in.at, kind}
 }
 
-// codes takes memory for rows quantized to 8 bits.
-func (c *CUDA) codes(rows, cols int) codesArgs {
-	return codesArgs{c.grow(&c.x8, codesBytes(rows, cols), "quantized activations"), rowTiles(rows)}
+// codes takes memory for rows of 8-bit numbers as matrices of the type meet them.
+func (c *CUDA) codes(kind weights.DType, rows, cols int) codesArgs {
+	args := codesArgs{rowTiles: rowTiles(rows)}
+	if kind == weights.F8E4M3 {
+		args.fp8 = 1
+	}
+	args.packed = c.grow(&c.x8, codesBytes(rows, cols), "quantized activations")
+	return args
 }
 
 // product launches jobs with the same input; those of one type in one launch.
@@ -144,6 +153,9 @@ func (c *CUDA) productFloat(in *input, j *job) {
 // kernelFor chooses one of a type's kernels for a number of rows and outputs; with a
 // tile, the one of that many rows. All give the same bits.
 func (c *CUDA) kernelFor(all []matrixKernel, rows, outputs, tile int) *matrixKernel {
+	if all[0].stage > 0 {
+		return c.quickest(all, rows, outputs, tile)
+	}
 	wanted := rows
 	if tile != 0 {
 		wanted = tile
@@ -176,6 +188,25 @@ func (c *CUDA) kernelFor(all []matrixKernel, rows, outputs, tile int) *matrixKer
 		best--
 	}
 	return &all[best]
+}
+
+// quickest chooses the kernel of which a multiprocessor copies the fewest bytes: that is what limits products
+// of small numbers.
+func (c *CUDA) quickest(all []matrixKernel, rows, outputs, tile int) *matrixKernel {
+	var best *matrixKernel
+	least := 0
+	for i := range all {
+		k := &all[i]
+		rounds := (k.blocks(rows, outputs) + c.device.Multiprocessor - 1) / c.device.Multiprocessor
+		if bytes := rounds * k.stage; (tile == 0 || k.rows == tile) && (best == nil || bytes < least) {
+			best, least = k, bytes
+		}
+	}
+	if best == nil {
+		c.fail(fmt.Errorf("no kernel for tiles of %d rows", tile))
+		best = &all[0]
+	}
+	return best
 }
 
 // blocks is how many blocks of threads a product takes.
@@ -224,7 +255,7 @@ func (c *CUDA) linearArgsOf(in *input, jobs []job, k *matrixKernel) linearArgs {
 	if args.x == 0 {
 		args.x = c.x16.at
 	}
-	if quantized(jobs[0].kind) {
+	if form(jobs[0].kind).BlockBytes() != 2 {
 		args.x = c.x8.at
 	}
 	for i, j := range jobs {

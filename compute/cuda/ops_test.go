@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"parley/compute"
@@ -12,7 +13,7 @@ import (
 // How far operations may be from the reference, as a share of the root mean
 // square of its values. Activations meet BF16 weights with 8 bits of mantissa
 // and F16 weights with 11; those that meet quantized weights are rounded to
-// eight bits in groups. Attention rounds queries, keys, weights and values to
+// eight bits in groups, and those that meet FP8 weights to 3 bits of mantissa. Attention rounds queries, keys, weights and values to
 // bfloat16: of a value of 4 that may be 2^-6, which is 0.037 of the root mean square.
 const (
 	budgetExact     = 0
@@ -20,6 +21,9 @@ const (
 	budgetBrain     = 0.02
 	budgetHalf      = 0.003
 	budgetQ8        = 0.06
+	budgetFP8       = 0.2
+	budgetMLPFP8    = 0.35
+	budgetFP8Sums   = 0.004 // the tensor cores add 32 columns with about 14 bits
 	budgetNorm      = 2e-6
 	budgetRope      = 2e-6
 	budgetAttention = 0.04
@@ -36,6 +40,8 @@ func linearBudget(t weights.DType) float64 {
 		return budgetHalf
 	case weights.BF16:
 		return budgetBrain
+	case weights.F8E4M3:
+		return budgetFP8
 	}
 	return budgetQ8
 }
@@ -78,6 +84,53 @@ func TestLinearTiles(t *testing.T) {
 	}
 }
 
+// TestFP8Products multiplies rows of numbers that E4M3 has, with a scale that is a power of two, so that
+// nothing is rounded but sums: by every kernel, as one of two projections, in groups of columns that end early.
+func TestFP8Products(t *testing.T) {
+	for i, tile := range eightTiles {
+		rows, cols, outputs := tile.rows+3-i%2*5, 200+128*(i%4), 64*tile.groups+70
+		t.Run(fmt.Sprintf("%d_rows_%d_groups", tile.rows, tile.groups), func(t *testing.T) {
+			r, c := computetest.NewRand(3), newBackend(t)
+			b := computetest.Bench{TB: t, Backend: c}
+			x := make([]float32, rows*cols)
+			for i := range x {
+				x[i] = weights.FromE4M3(byte(r.IntN(0x7f)|r.IntN(2)<<7)) / 256
+				if i%cols%128 == 0 {
+					x[i] = 448. / 256
+				}
+			}
+			w := computetest.Tensor(r, weights.F8E4M3, outputs, cols)
+			in, out, other := b.Buffer(rows, cols, x), b.Buffer(rows, outputs, nil), b.Buffer(rows, 9, nil)
+			b.Begin(computetest.PlainStep(rows), nil)
+			b.Linear(in, []compute.Projection{{Out: other, W: b.Weight(computetest.Tensor(r, weights.F8E4M3, 9, cols))},
+				{Out: out, W: b.Weight(w)}})
+			c.matrices[weights.F8E4M3] = c.matrices[weights.F8E4M3][i : i+1]
+			if err := computetest.Differ(b.Contents(rows, out), plainProduct(t, x, w), budgetFP8Sums); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// plainProduct multiplies rows with a matrix.
+func plainProduct(t *testing.T, x []float32, w weights.Tensor) []float32 {
+	stored, err := w.Float32s()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []float32
+	for row := range slices.Chunk(x, w.Cols()) {
+		for column := range slices.Chunk(stored, w.Cols()) {
+			var sum float64
+			for k, v := range row {
+				sum += float64(v) * float64(column[k])
+			}
+			all = append(all, float32(sum))
+		}
+	}
+	return all
+}
+
 func TestLinearOddShapes(t *testing.T) {
 	r := computetest.NewRand(7)
 	for range 6 {
@@ -96,7 +149,7 @@ func TestLogits(t *testing.T) {
 }
 
 func TestEmbed(t *testing.T) {
-	for _, kind := range computetest.AllTypes {
+	for _, kind := range append(computetest.AllTypes, weights.F8E4M3) {
 		t.Run(kind.String(), func(t *testing.T) { compare(t, computetest.Embed(kind), budgetExact) })
 	}
 }
@@ -107,6 +160,7 @@ func TestNormAndAdd(t *testing.T) {
 			compare(t, computetest.Norm(rows, cols), budgetNorm)
 			compare(t, computetest.Add(rows, cols), budgetExact)
 			compare(t, computetest.AddAndNorm(weights.BF16, rows, cols), budgetBrain)
+			compare(t, computetest.AddAndNorm(weights.F8E4M3, rows, cols), budgetFP8)
 		}
 	}
 }
@@ -116,6 +170,7 @@ func TestGatedMLP(t *testing.T) {
 		compare(t, computetest.GatedMLP(weights.F32, weights.F32, weights.F32, act, 5, 100, 133, true), budgetMLP)
 		compare(t, computetest.GatedMLP(weights.F16, weights.BF16, weights.Q4_K, act, 17, 96, 256, false), budgetMLPQ8)
 		compare(t, computetest.GatedMLP(weights.Q8_0, weights.F16, weights.Q8_0, act, 40, 96, 160, true), budgetMLPQ8)
+		compare(t, computetest.GatedMLP(weights.F8E4M3, weights.F8E4M3, weights.F8E4M3, act, 9, 192, 200, true), budgetMLPFP8)
 		for _, s := range [][2]int{{1, 40}, {9, 200}, {1, 130}, {30, 72}} { // rows, and columns inside
 			compare(t, computetest.GatedMLP(weights.BF16, weights.BF16, weights.BF16, act, s[0], 96, s[1], true),
 				budgetMLPBrain)
@@ -129,6 +184,7 @@ func TestMixture(t *testing.T) {
 			compare(t, computetest.Mixture(weights.F32, rows, 8, 2, norm), budgetMLP)
 			compareOn(t, portable, computetest.Mixture(weights.Q8_0, rows, 16, 4, norm), budgetMLPQ8)
 			compare(t, computetest.Mixture(weights.BF16, rows, 3, 2, norm), budgetMLPBrain)
+			compare(t, computetest.Mixture(weights.F8E4M3, rows, 3, 2, norm), budgetMLPFP8)
 		}
 	}
 }
@@ -166,7 +222,7 @@ func TestAttentionOverRoundedContext(t *testing.T) {
 		{Chunks: []int{1, 16}, Blocks: []int32{0, 12}},
 	}
 	for kind := range compute.KVType(compute.KVTypes) {
-		for _, dim := range []int{64, 40} {
+		for _, dim := range []int{64, 40, 128} {
 			heads := compute.Heads{Query: 4, KV: 2, Dim: dim}
 			t.Run(fmt.Sprintf("%v_%d", kind, dim), func(t *testing.T) {
 				l := computetest.Lookback{Heads: heads, Kind: kind, Still: true, Talks: talks}

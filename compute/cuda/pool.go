@@ -63,8 +63,7 @@ func (c *CUDA) loadAttend(dim int) (err error) {
 	if t := c.pool.shape.Type; (t == compute.KVInt8 || t == compute.KVFP8) && width < 256 {
 		module += "_codes"
 	}
-	bulk := c.pool.shape.Type == compute.KVBF16 && dim == width
-	c.attend, err = c.loadShapes(module, attendShapes(width, c.hopper(), bulk))
+	c.attend, err = c.loadShapes(module, attendShapes(dim, c.pool.shape.Type, c.hopper()))
 	return err
 }
 

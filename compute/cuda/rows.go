@@ -87,8 +87,8 @@ func (c *CUDA) runNorm(q *command, add *buffer, rest []command, rows int) {
 	case ok && kind == weights.BF16:
 		args.packed = c.grow(&c.x16, packedBytes(rows, q.dst.cols), "packed activations")
 		c.packed = packedRows{of: q.dst.at, kind: kind}
-	case ok && kind == weights.Q8_0:
-		args.codes = c.codes(rows, q.dst.cols)
+	case ok && (kind == weights.Q8_0 || kind == weights.F8E4M3):
+		args.codes = c.codes(kind, rows, q.dst.cols)
 		c.packed = packedRows{of: q.dst.at, kind: kind}
 	}
 	if c.packed.of != 0 && overwritten(q.dst, rest[1:]) {

@@ -14,8 +14,10 @@ func packedBytes(rows, cols int) int64 {
 }
 
 // codesBytes is what rows take that are quantized to 8 bits: 64 columns of a row are a
-// piece of 80 bytes, with two scales and sums; see kernels/packed.cuh.
-func codesBytes(rows, cols int) int64 { return packedBytes(rows, cols) / 128 * unitBytes / 8 }
+// piece of 80 bytes, with two scales and sums; see kernels/packed.cuh. E4M3 numbers take less.
+func codesBytes(rows, cols int) int64 {
+	return packedBytes(rows, roundUp(cols, 128)) / 128 * unitBytes / 8
+}
 
 // sizes are the bytes of what depends on the limits alone.
 type sizes struct{ x16, x8, inner int64 }

@@ -77,15 +77,17 @@ type matrixKernel struct {
 	// resident is how many blocks of threads a multiprocessor holds, of a kernel whose
 	// blocks go from tile to tile; 0 for a block for each tile.
 	resident int
+	// stage is how many bytes are copied for each record, if that decides which kernel is used.
+	stage int
 }
 
 // basics are the kernels that every model needs, by module.
 type basics struct {
-	embed, widen                                kernel
-	norm, add, pack16, pack8, gateUp, linearF32 kernel
-	route, slots, mix                           kernel
-	angles, ropeStore, combine                  kernel
-	choose, feed                                kernel
+	embed, widen                                         kernel
+	norm, add, pack16, pack8, packFP8, gateUp, linearF32 kernel
+	route, slots, mix                                    kernel
+	angles, ropeStore, combine                           kernel
+	choose, feed                                         kernel
 }
 
 // A region is device memory that grows to what is needed.

@@ -69,7 +69,7 @@ func (c *CUDA) Upload(t weights.Tensor) (compute.Weight, error) {
 	if w.at, err = c.take(WeightBytes(t), "tensor "+t.Name); err != nil {
 		return nil, err
 	}
-	return w, c.transfer(w, t.Data)
+	return w, c.transfer(w, t)
 }
 
 // UploadTable brings a tensor into device memory.
@@ -93,6 +93,9 @@ func checkTensor(t weights.Tensor) error {
 		}
 		elements *= d
 	}
+	if err := t.CheckScales(); err != nil {
+		return fmt.Errorf("cuda: %w", err)
+	}
 	row := t.Type.RowBytes(t.Cols())
 	if row == 0 || row*t.Rows() != len(t.Data) {
 		return fmt.Errorf("cuda: tensor %s has %d bytes, but %v of type %s is %d rows of %d bytes: the file is damaged",
@@ -102,10 +105,16 @@ func checkTensor(t weights.Tensor) error {
 }
 
 // arrangeArgs are the arguments of the arrange kernels.
-type arrangeArgs struct {
-	stored, records libcuda.Address
-	rows, cols      int32
-}
+type (
+	arrangeArgs struct {
+		stored, records libcuda.Address
+		rows, cols      int32
+	}
+	arrangeEightArgs struct {
+		arrangeArgs
+		scales libcuda.Address
+	}
+)
 
 // openStaging takes the memory for transfers once, as large as rows of the model need.
 func (c *CUDA) openStaging(row int) error {
@@ -129,9 +138,10 @@ func (c *CUDA) openStaging(row int) error {
 
 // transfer copies stored rows to the device, some strips at a time, and brings
 // them into their layout there.
-func (c *CUDA) transfer(w *weight, data []byte) error {
-	row := len(data) / w.rows
-	if err := c.openStaging(row); err != nil {
+func (c *CUDA) transfer(w *weight, t weights.Tensor) error {
+	data, scales := t.Data, bytesOf(t.Scales)
+	row, scaleRow := len(data)/w.rows, len(scales)/w.rows
+	if err := c.openStaging(row + scaleRow + 1); err != nil {
 		return err
 	}
 	s := &c.staging
@@ -139,16 +149,18 @@ func (c *CUDA) transfer(w *weight, data []byte) error {
 	if w.kind == weights.F32 {
 		row = 4 * w.cols
 	}
-	rows := max(half/row/stagedRows*stagedRows, stagedRows)
+	rows := max((half-16)/(row+scaleRow)/stagedRows*stagedRows, stagedRows)
 	for at := 0; at < w.rows; at += rows {
 		n := min(rows, w.rows-at)
-		part := s.host[s.half*half:][:n*row]
+		scalesAt := roundUp(n*row, 16)
+		part := s.host[s.half*half:][:scalesAt+n*scaleRow]
 		var free error // what was in this half has been copied
 		if s.busy[s.half] {
 			free = c.driver.Await(s.half)
 		}
-		copyParallel(part, data[at*row:])
-		err := first(free, c.place(w, at, n, part, s.device+libcuda.Address(s.half*half)), c.driver.Mark(s.half))
+		copyParallel(part[:n*row], data[at*row:])
+		copy(part[scalesAt:], scales[at*scaleRow:])
+		err := first(free, c.place(w, at, n, part, s.device+libcuda.Address(s.half*half), scalesAt), c.driver.Mark(s.half))
 		if err != nil {
 			return fmt.Errorf("cuda: copying tensor %s: %w", w.name, err)
 		}
@@ -170,10 +182,10 @@ func copyParallel(dst, src []byte) {
 	copies.Wait()
 }
 
-// place copies n rows from the row at on to their place in a matrix.
-func (c *CUDA) place(w *weight, at, n int, part []byte, raw libcuda.Address) error {
+// place copies n rows from the row at on to their place in a matrix. Their scales begin at scalesAt.
+func (c *CUDA) place(w *weight, at, n int, part []byte, raw libcuda.Address, scalesAt int) error {
 	if w.kind == weights.F32 {
-		return c.driver.Upload(w.at+libcuda.Address(4*at*w.cols), part)
+		return c.driver.Upload(w.at+libcuda.Address(4*at*w.cols), part[:4*n*w.cols])
 	}
 	if err := c.driver.Upload(raw, part); err != nil {
 		return err
@@ -185,6 +197,10 @@ func (c *CUDA) place(w *weight, at, n int, part []byte, raw libcuda.Address) err
 		records: w.at + libcuda.Address(at/l.rows*w.records()*l.bytes),
 		rows:    int32(n),
 		cols:    int32(w.cols),
+	}
+	if w.kind == weights.F8E4M3 {
+		start(c, &k, min(8*records, 4096), 1, &arrangeEightArgs{args, raw + libcuda.Address(scalesAt)})
+		return nil
 	}
 	start(c, &k, min((records+7)/8, 4096), 1, &args)
 	return nil

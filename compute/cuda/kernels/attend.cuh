@@ -67,6 +67,49 @@ FORCE void share() {
 #endif
 }
 
+// A CodeTile is what a thread of THREADS has of a tile of codes that lie in lanes, on their way to shared
+// memory as bfloat16 pieces.
+template <int D, int THREADS> struct CodeTile {
+	enum { lanes = D, count = KEYS / BLOCK_TOKENS * lanes / THREADS }; // lanes of a block, with 16 codes each
+	quad codes[count];
+	u16 scale; // of a key
+
+	// load asks for the tile at a position. What a block has behind the context are numbers, too; other blocks
+	// are zeros there.
+	FORCE_MEMBER void load(const AttendArgs &a, const Item &it, int head, int pos, int values, int thread) {
+		UNROLL for (int i = 0; i < count; i++) {
+			int n = thread + i * THREADS, at = pos + n / lanes * BLOCK_TOKENS;
+			codes[i] = {0, 0, 0, 0};
+			if (at >= it.begin && at < it.limit)
+				codes[i] = ((const quad *)pool_part(a.pool, it.table[at / BLOCK_TOKENS], a.layer, values, head))[n % lanes];
+		}
+		scale = 0;
+		int at = pos + thread;
+		if (!values && thread < KEYS && at >= it.begin && at < it.limit)
+			scale = scales_of(a.pool, it.table[at / BLOCK_TOKENS], a.layer, 0, head)[at % BLOCK_TOKENS];
+	}
+
+	FORCE_MEMBER void store(int type, int values, u8 *to, u16 *scales, int thread) const {
+		UNROLL for (int i = 0; i < count; i++) {
+			int n = thread + i * THREADS, block = n / lanes, unit = n % lanes;
+			u32 words[4] = {codes[i].x, codes[i].y, codes[i].z, codes[i].w};
+			UNROLL for (int w = 0; w < 4; w++) UNROLL for (int h = 0; h < 2; h++) {
+				u32 pair = brains_of(type, h ? words[w] << 8 : words[w]);
+				if (!values) { // two columns of a token
+					int rows8 = block * 2 + unit / (32 * (D / 64)), columns8 = unit / 32 % (D / 64) * 8 + w * 2 + h;
+					*(u32 *)(to + piece_at<D>(rows8, columns8) + unit % 32 * 4) = pair;
+				} else { // two tokens of a column; two lanes share a quad
+					int lane = unit % 16 * 2 + w / 2, columns8 = unit / 16 * 2 + w % 2;
+					u16 *at = (u16 *)(to + piece_at<D>(block * 2 + h, columns8) + lane % 4 * 32 + lane / 4 * 2);
+					at[0] = (u16)pair;
+					at[8] = (u16)(pair >> 16);
+				}
+			}
+		}
+		if (!values && thread < KEYS) scales[thread] = scale;
+	}
+};
+
 // A Feed brings tiles of keys and values into a ring of STAGES in shared memory as
 // bfloat16: of each partition first the keys, then the values.
 template <int D, int THREADS, int STAGES, bool FEW> struct Feed {
@@ -133,46 +176,30 @@ template <int D, int THREADS, int STAGES, bool FEW> struct Feed {
 		copy_commit();
 	}
 
-	// load_other loads what must be converted; codes eight at a time, in kernels of their own:
+	// load_other loads what must be converted; codes in kernels of their own:
 	// the registers for that would slow the others down.
 	FORCE_MEMBER void load_other(u8 *to, int values, int t, int pos) {
 		const Pool &p = a.pool;
 #ifdef POOL_CODES
-		if (p.type >= POOL_INT8 && p.dim == D) {
-			enum { atOnce = 4 };
-			_Pragma("nounroll") for (int first = threadx; first < KEYS * D / 8; first += atOnce * THREADS) {
-				duo codes[atOnce]; // are loaded before anything is converted
-				UNROLL for (int i = 0; i < atOnce; i++) {
-					int at = first + i * THREADS, key = at / D * 8 + at % 8;
-					codes[i] = {0, 0};
-					if (key < KEYS && pos + key < item.limit)
-						codes[i] = *(const duo *)(pool_part(p, item.table[(pos + key) / BLOCK_TOKENS], a.layer, values, head) + key % BLOCK_TOKENS * D + at % D / 8 * 8);
-				}
-				UNROLL for (int i = 0; i < atOnce; i++)
-					if (first + i * THREADS < KEYS * D / 8) ((quad *)to)[first + i * THREADS] = brains_of(p.type, codes[i]);
-			}
-		} else
+		if (in_lanes(p) && p.dim == D) {
+			CodeTile<D, THREADS> tile;
+			tile.load(a, item, head, pos, values, threadx);
+			return tile.store(p.type, values, to, scales(partition) + t * KEYS, threadx);
+		}
 #endif
 		for (int i = threadx; i < KEYS * D; i += THREADS) {
 			int key = i / D, c = i % D;
 			u16 v = 0;
 			if (pos + key < item.limit && c < p.dim) {
 				const u8 *part = pool_part(p, item.table[(pos + key) / BLOCK_TOKENS], a.layer, values, head);
-				int e = element_at(p, key % BLOCK_TOKENS, c);
-				switch (p.type) {
-				case POOL_F32: v = brain_of(((const float *)part)[e]); break;
-				case POOL_BF16: v = ((const u16 *)part)[e]; break;
-				case POOL_INT8: v = brain_of((float)(s8)part[e]); break;
-				default: v = brain_of_fp8(part[e]);
-				}
+				v = brain_at(p, part, element_at(p, values, key % BLOCK_TOKENS, c));
 			}
 			*(u16 *)(to + piece_at<D>(key / 8, c / 8) + key % 8 * 16 + c % 8 * 2) = v;
 		}
 		if (p.type >= POOL_INT8 && !values && threadx < KEYS) {
 			u16 s = 0;
 			if (pos + threadx < item.limit) {
-				const u8 *part = pool_part(p, item.table[(pos + threadx) / BLOCK_TOKENS], a.layer, values, head);
-				s = ((const u16 *)(part + p.dim * BLOCK_TOKENS))[threadx % BLOCK_TOKENS];
+				s = scales_of(p, item.table[(pos + threadx) / BLOCK_TOKENS], a.layer, values, head)[threadx % BLOCK_TOKENS];
 			}
 			scales(partition)[t * KEYS + threadx] = s;
 		}
@@ -250,8 +277,7 @@ FORCE float weigh(const AttendArgs &a, const Row &r, float v, int position, u16 
 // value_scale is that of the values at a position; those in the ring come with their tiles, too late.
 FORCE float value_scale(const AttendArgs &a, const Item &it, int position, int head) {
 	if (position >= it.limit) return 0;
-	const u8 *part = pool_part(a.pool, it.table[position / BLOCK_TOKENS], a.layer, 1, head);
-	return from_brain(((const u16 *)(part + a.pool.dim * BLOCK_TOKENS))[position % BLOCK_TOKENS]);
+	return from_brain(scales_of(a.pool, it.table[position / BLOCK_TOKENS], a.layer, 1, head)[position % BLOCK_TOKENS]);
 }
 
 FORCE float base_of(float top) { return top == -__builtin_inff() ? 0 : top; }
@@ -563,4 +589,4 @@ template <int D, int STAGES> FORCE void attend_few(const AttendArgs &a) {
 #define ATTEND_MANY(d, warps, stages) \
 	BOUNDED(warps * 32, 1) void attend_many_##d(AttendArgs a) { begin(); attend_many<d, warps, stages>(a); }
 #define ATTEND_MANY90(d, stages) \
-	BOUNDED(384, 1) void attend_many_##d(AttendArgs a) { begin(); attend_many90<d, stages>(a); }
+	BOUNDED(256 + FEEDERS, 1) void attend_many_##d(AttendArgs a) { begin(); attend_many90<d, stages>(a); }

@@ -48,9 +48,16 @@ template <int D, bool FIRST> FORCE void multiply_values(float *c, u64 a, u64 b) 
 	else brain_group_64_turned<true, FIRST>(c, a, b);
 }
 
+// How many threads copy: codes are converted on the way, which takes more of them.
+#ifdef POOL_CODES
+#define FEEDERS 256
+#else
+#define FEEDERS 128
+#endif
+
 // A Stream is the ring of tiles of attend_many90: of each partition four of keys, then four of values.
 template <int D, int STAGES> struct Stream {
-	enum { tile = KEYS * D * 2, threads = 128 }; // threads that fill it
+	enum { tile = KEYS * D * 2, threads = FEEDERS }; // threads that fill it
 	u8 *memory;
 	u32 full, empty;
 
@@ -61,7 +68,10 @@ template <int D, int STAGES> struct Stream {
 	// are bulk copies of their blocks, by the first warp.
 	FORCE_MEMBER void feed(const AttendArgs &a, const Item &it, int head) const {
 		const Pool &p = a.pool;
-		int thread = threadx % threads, lane = threadx % 32, n = 0;
+		int thread = threadx - 256, lane = threadx % 32, n = 0;
+#ifdef POOL_CODES
+		if (in_lanes(p) && p.dim == D) return feed_codes(a, it, head, thread);
+#endif
 		auto block_of = [&](int partition) __attribute__((always_inline)) {
 			int i = partition * (PARTITION / BLOCK_TOKENS) + lane;
 			return lane < PARTITION / BLOCK_TOKENS && i * BLOCK_TOKENS < it.limit ? it.table[i] : 0;
@@ -94,6 +104,27 @@ template <int D, int STAGES> struct Stream {
 		}
 	}
 
+	// feed_codes does the same with codes that lie in lanes. A tile is asked for before the one ahead of it is converted.
+	FORCE_MEMBER void feed_codes(const AttendArgs &a, const Item &it, int head, int thread) const {
+		CodeTile<D, threads> tile;
+		int first = it.begin / PARTITION, all = ((it.limit + PARTITION - 1) / PARTITION - first) * 2 * TILES;
+		auto load = [&](CodeTile<D, threads> &to, int n) __attribute__((always_inline)) {
+			int pos = (first + n / (2 * TILES)) * PARTITION + n % TILES * KEYS;
+			to.load(a, it, head, pos, n / TILES % 2, thread);
+		};
+		load(tile, 0);
+		for (int n = 0; n < all; n++) {
+			CodeTile<D, threads> now = tile;
+			if (n + 1 < all) load(tile, n + 1);
+			if (thread < 32 && n >= STAGES) barrier_wait(empty + 8 * (n % STAGES), (n / STAGES - 1) & 1);
+			sync_some(3, threads); // the stage is free
+			now.store(a.pool.type, n / TILES % 2, at(n), scales(first + n / (2 * TILES)) + n % TILES * KEYS, thread);
+			share();
+			sync_some(3, threads);
+			if (thread == 0) barrier_arrive(full + 8 * (n % STAGES));
+		}
+	}
+
 	// load fills a tile number by number, with zeros where no context is.
 	FORCE_MEMBER void load(const AttendArgs &a, const Item &it, int head, int partition, int t, int values, u8 *to, int thread) const {
 		const Pool &p = a.pool;
@@ -104,37 +135,24 @@ template <int D, int STAGES> struct Stream {
 			quad v = {0, 0, 0, 0};
 			if (there && pos + key < it.limit && col < p.dim) {
 				const u8 *part = pool_part(p, it.table[(pos + key) / BLOCK_TOKENS], a.layer, values, head);
-				if (in_pieces(p)) v = *(const quad *)(part + element_at(p, key % BLOCK_TOKENS, col) * 2);
-				else v = convert(p, part, key % BLOCK_TOKENS, col);
+				if (in_pieces(p)) v = *(const quad *)(part + element_at(p, values, key % BLOCK_TOKENS, col) * 2);
+				else v = convert(p, part, values, key % BLOCK_TOKENS, col);
 			}
 			*(quad *)(to + c * 16) = v;
 		}
 		if (p.type >= POOL_INT8 && !values && thread < KEYS) {
 			u16 s = 0;
 			if (there && pos + thread < it.limit) {
-				const u8 *part = pool_part(p, it.table[(pos + thread) / BLOCK_TOKENS], a.layer, values, head);
-				s = ((const u16 *)(part + p.dim * BLOCK_TOKENS))[thread % BLOCK_TOKENS];
+				s = scales_of(p, it.table[(pos + thread) / BLOCK_TOKENS], a.layer, values, head)[thread % BLOCK_TOKENS];
 			}
 			scales(partition)[t * KEYS + thread] = s;
 		}
 	}
 
-	static FORCE_MEMBER quad convert(const Pool &p, const u8 *part, int token, int col) {
-#ifdef POOL_CODES
-		if (p.type >= POOL_INT8 && p.dim % 8 == 0) return brains_of(p.type, *(const duo *)(part + token * p.dim + col));
-#endif
+	static FORCE_MEMBER quad convert(const Pool &p, const u8 *part, int values, int token, int col) {
 		u16 v[8];
-		UNROLL for (int i = 0; i < 8; i++) {
-			v[i] = 0;
-			if (col + i >= p.dim) continue;
-			int e = element_at(p, token, col + i);
-			switch (p.type) {
-			case POOL_F32: v[i] = brain_of(((const float *)part)[e]); break;
-			case POOL_BF16: v[i] = ((const u16 *)part)[e]; break;
-			case POOL_INT8: v[i] = brain_of((float)(s8)part[e]); break;
-			default: v[i] = brain_of_fp8(part[e]);
-			}
-		}
+		UNROLL for (int i = 0; i < 8; i++)
+			v[i] = col + i < p.dim ? brain_at(p, part, element_at(p, values, token, col + i)) : (u16)0;
 		return {v[0] | (u32)v[1] << 16, v[2] | (u32)v[3] << 16, v[4] | (u32)v[5] << 16, v[6] | (u32)v[7] << 16};
 	}
 
@@ -160,11 +178,11 @@ template <int D, int STAGES> FORCE void attend_many90(const AttendArgs &a) {
 	Item it = item_at(a, a.step + a.step[AT_MANY_ITEMS] + blockx * ITEM_FIELDS, group, 128);
 	Stream<D, STAGES> stream = {memory + streamAt, shared_address(barriers), shared_address(barriers) + 8 * STAGES};
 	open_barriers<STAGES>(stream.full, 8);
-	if (wg == 2) {
+	if (wg >= 2) {
 		asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
 		return stream.feed(a, it, head);
 	}
-	asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+	asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(FEEDERS == 128 ? 232 : 216));
 	auto sync_group = [&]() __attribute__((always_inline)) { sync_some(1 + wg, 128); };
 	int first = it.fields[ITEM_FIRST] + warp * 16;
 	load_queries<D>(a, it, first, group, head, memory + warp * 16 * D * 2, lane, 32);

@@ -3,7 +3,12 @@
 #include "attend90.cuh"
 #include "attendbulk90.cuh"
 ATTEND_MANY90(128, 4)
-ATTEND_BULK(128, 6)
+#ifdef POOL_CODES
+ATTEND_BULK(attend_bulk_128_int8, 128, 11, POOL_INT8)
+ATTEND_BULK(attend_bulk_128_fp8, 128, 11, POOL_FP8)
+#else
+ATTEND_BULK(attend_bulk_128, 128, 6, POOL_BF16)
+#endif
 #else
 #include "attend.cuh"
 ATTEND_MANY(128, 8, 3)

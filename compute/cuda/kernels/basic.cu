@@ -54,7 +54,7 @@ struct NormArgs {
 // for each row. Rows up to 4096 columns stay in registers.
 KERNEL(256) void norm(NormArgs a) {
 	enum { held = 2 };
-	int row = blockx, cols = a.cols;
+	int row = blockx, cols = a.cols, padded = ROUND_UP(cols, a.codes.fp8 ? 128 : 64);
 	bool whole = cols % 8 == 0;
 	start_next();
 	int rows = a.step[STEP_ROWS];
@@ -95,17 +95,17 @@ KERNEL(256) void norm(NormArgs a) {
 	};
 	// Whole warps quantize.
 	auto quantize = [&](float *v, int c) __attribute__((always_inline)) {
-		if (a.codes.packed) put_codes(a.codes, row, c / 8, v, c < ROUND_UP(cols, 64));
+		if (a.codes.packed) put_codes(a.codes, row, c / 8, v, c < padded);
 	};
 	UNROLL for (int n = 0; n < held; n++) {
 		int c = (n * 256 + threadx) * 8;
-		if (c < ROUND_UP(cols, 64)) store(kept[n], factors[n], c);
-		if ((n * 256 + threadx / 32 * 32) * 8 < ROUND_UP(cols, 64)) quantize(kept[n], c);
+		if (c < padded) store(kept[n], factors[n], c);
+		if ((n * 256 + threadx / 32 * 32) * 8 < padded) quantize(kept[n], c);
 	}
-	for (int first = (held * 256 + threadx / 32 * 32) * 8; first < ROUND_UP(cols, 64); first += 256 * 8) {
+	for (int first = (held * 256 + threadx / 32 * 32) * 8; first < padded; first += 256 * 8) {
 		float v[8] = {};
 		int c = first + threadx % 32 * 8;
-		if (c < ROUND_UP(cols, 64)) {
+		if (c < padded) {
 			load_eight(v, src + c, cols - c, whole && c < cols);
 			load_eight(w, a.w + c, cols - c, whole && c < cols);
 			store(v, w, c);
@@ -188,6 +188,20 @@ KERNEL(256) void pack16(PackArgs a) {
 		UNROLL for (int i = 0; i < 8; i++) v[i] *= factor;
 		((quad *)a.packed)[piece_of(at, a.rowTiles, c / 8)] = pack_eight(v, a.kind);
 	}
+}
+
+// pack_fp8 rounds rows to E4M3: one block of threads for each row and 2048 columns.
+KERNEL(256) void pack_fp8(PackArgs a) {
+	begin();
+	int at = blockx;
+	if (at >= a.count[0]) return;
+	const float *src, *up;
+	bool there = pack_row(a, at, &src, &up);
+	Codes codes = {(u8 *)a.packed, a.rowTiles, 1};
+	int c = (blocky * 256 + threadx) * 8;
+	float v[8];
+	pack_load(a, v, src, up, c, there && c < a.cols);
+	put_fp8(codes, at, c / 8, v, c < ROUND_UP(a.cols, 128));
 }
 
 // pack8 quantizes rows to 8 bits in groups of 32 columns: one warp for 32

@@ -169,8 +169,8 @@ enum StepField {
 	STEP_FIELDS
 };
 
-// The types of weights, numbered as GGUF numbers them.
-enum Type { F32 = 0, F16 = 1, Q4_0 = 2, Q4_1 = 3, Q5_0 = 6, Q5_1 = 7, Q8_0 = 8, Q4_K = 12, Q5_K = 13, Q6_K = 14, BF16 = 30 };
+// The types of weights, numbered as GGUF numbers them; F8 is E4M3, which GGUF does not have.
+enum Type { F32 = 0, F16 = 1, Q4_0 = 2, Q4_1 = 3, Q5_0 = 6, Q5_1 = 7, Q8_0 = 8, Q4_K = 12, Q5_K = 13, Q6_K = 14, BF16 = 30, F8 = 1005 };
 
 #define ROUND_UP(n, to) (((n) + (to) - 1) / (to) * (to))
 

@@ -27,6 +27,15 @@ FORCE quad pack_eight(const float *v, int kind) {
 	return q;
 }
 
+// The E4M3 code next to a number.
+FORCE u8 code_fp8(float v) {
+	u32 bits = bits_of(v), sign = bits >> 31 << 7, magnitude = bits & 0x7fffffff;
+	float size = float_of(magnitude);
+	if (size < 0.015625f) return (u8)(sign | (bits_of(size * 512.0f + 12582912.0f) & 0xff));
+	u32 rounded = ((magnitude + 0x7ffff + (magnitude >> 20 & 1)) >> 20) - ((127 - 7) << 3);
+	return (u8)(sign | (rounded < 0x7e ? rounded : 0x7e));
+}
+
 // Codes are rows quantized to 8 bits in groups of 32 columns. 64 columns of 8 rows are
 // a unit: pieces of 16 columns, then of both groups and each row the scale, then the
 // sum of what the codes stand for. Units lie as 16-bit rows do, all rows side by side.
@@ -36,25 +45,48 @@ FORCE quad pack_eight(const float *v, int kind) {
 struct Codes {
 	u8 *packed;
 	int rowTiles; // eights of rows
+	int fp8;      // E4M3 numbers
 };
 
 FORCE u8 *unit_of(u8 *packed, int row, int rowTiles, int unit) {
 	return packed + ((u64)unit * rowTiles + row / 8) * UNIT_BYTES;
 }
 
-// put_codes quantizes eight columns of a row; four lanes side by side have a group.
-// All lanes of a warp call it.
-FORCE void put_codes(const Codes &c, int row, int eight, const float *v, bool there) {
+// Rows of E4M3 numbers have a scale for each group of 128 columns. Those of 8 rows are a unit: pieces of
+// 16 columns, then the scales.
+#define EIGHT_UNIT 1056
+#define EIGHT_UNIT_SCALES 1024
+
+// top_of is the greatest magnitude of eight columns of each of so many lanes side by side.
+template <int LANES> FORCE float top_of(const float *v) {
 	u32 top = 0;
 	UNROLL for (int i = 0; i < 8; i++) {
 		u32 b = bits_of(v[i]) & 0x7fffffff;
 		top = b > top ? b : top;
 	}
-	UNROLL for (int i = 1; i < 4; i *= 2) {
+	UNROLL for (int i = 1; i < LANES; i *= 2) {
 		u32 o = shuffle_xor(top, i);
 		top = o > top ? o : top;
 	}
-	float most = float_of(top), inverse = most > 0 ? 127.0f / most : 0, scale = most / 127.0f;
+	return float_of(top);
+}
+
+// put_fp8 rounds eight columns of a row to E4M3; sixteen lanes side by side have a group.
+FORCE void put_fp8(const Codes &c, int row, int eight, const float *v, bool there) {
+	float most = top_of<16>(v), inverse = most > 0 ? 448.0f / most : 0;
+	u32 words[2] = {0, 0};
+	UNROLL for (int i = 0; i < 8; i++) words[i / 4] |= (u32)code_fp8(v[i] * inverse) << (i % 4 * 8);
+	if (!there) return;
+	u8 *unit = c.packed + ((u64)(eight / 16) * c.rowTiles + row / 8) * EIGHT_UNIT;
+	*(duo *)(unit + eight % 16 / 2 * 128 + row % 8 * 16 + eight % 2 * 8) = {words[0], words[1]};
+	if (eight % 16 == 0) ((float *)(unit + EIGHT_UNIT_SCALES))[row % 8] = most / 448.0f;
+}
+
+// put_codes quantizes eight columns of a row; four lanes side by side have a group.
+// All lanes of a warp call it, with columns side by side.
+FORCE void put_codes(const Codes &c, int row, int eight, const float *v, bool there) {
+	if (c.fp8) return put_fp8(c, row, eight, v, there);
+	float most = top_of<4>(v), inverse = most > 0 ? 127.0f / most : 0, scale = most / 127.0f;
 	u32 words[2] = {0, 0};
 	int sum = 0;
 	UNROLL for (int i = 0; i < 8; i++) {

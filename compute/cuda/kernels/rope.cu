@@ -80,16 +80,8 @@ FORCE u16 code_scale(int type, float top, float *inverse) {
 
 FORCE u8 code_int8(float v) { return (u8)bits_of(v + 12582912.0f); }
 
-FORCE u8 code_fp8(float v) {
-	u32 bits = bits_of(v), sign = bits >> 31 << 7, magnitude = bits & 0x7fffffff;
-	float size = float_of(magnitude);
-	if (size < 0.015625f) return (u8)(sign | (bits_of(size * 512.0f + 12582912.0f) & 0xff));
-	u32 rounded = ((magnitude + 0x7ffff + (magnitude >> 20 & 1)) >> 20) - ((127 - 7) << 3);
-	return (u8)(sign | (rounded < 0x7e ? rounded : 0x7e));
-}
-
-// keep stores the numbers of one head and token, lane by lane; at[i] are their places.
-template <int PAIRS> FORCE void keep(const Pool &p, u8 *part, int token, const float *v, const int *at, int lane) {
+// keep stores the numbers of one head and token, lane by lane; at[i] are their columns.
+template <int PAIRS> FORCE void keep(const Pool &p, u8 *part, u16 *scales, int values, int token, const float *v, const int *at, int lane) {
 	u32 top = 0;
 	UNROLL for (int i = 0; i < 2 * PAIRS; i++) {
 		u32 b = at[i] < 0 ? 0 : bits_of(v[i]) & 0x7fffffff;
@@ -98,11 +90,11 @@ template <int PAIRS> FORCE void keep(const Pool &p, u8 *part, int token, const f
 	float inverse = 1;
 	if (p.type == POOL_INT8 || p.type == POOL_FP8) {
 		u16 scale = code_scale(p.type, float_of(warp_max(top)), &inverse);
-		if (lane == 0) ((u16 *)(part + p.dim * BLOCK_TOKENS))[token] = scale;
+		if (lane == 0) scales[token] = scale;
 	}
 	UNROLL for (int i = 0; i < 2 * PAIRS; i++) {
 		if (at[i] < 0) continue;
-		int e = element_at(p, token, at[i]);
+		int e = element_at(p, values, token, at[i]);
 		switch (p.type) {
 		case POOL_F32: ((float *)part)[e] = v[i]; break;
 		case POOL_BF16: ((u16 *)part)[e] = brain_of(v[i]); break;
@@ -164,7 +156,10 @@ template <int PAIRS> FORCE void turn_heads(const RopeArgs &a, int row, int block
 				if (at[i] >= 0) x[at[i]] = v[i];
 		}
 		int part = head - a.queries; // keys, then values
-		if (part >= 0) keep<PAIRS>(a.pool, pool_part(a.pool, block, a.layer, part / kv, part % kv), token, v, at, threadx % 32);
+		if (part < 0) continue;
+		u8 *to = pool_part(a.pool, block, a.layer, part / kv, part % kv);
+		u16 *scales = scales_of(a.pool, block, a.layer, part / kv, part % kv);
+		keep<PAIRS>(a.pool, to, scales, part / kv, token, v, at, threadx % 32);
 	}
 }
 

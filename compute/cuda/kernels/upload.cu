@@ -25,6 +25,30 @@ KERNEL(256) void arrange16(ArrangeArgs a) {
 	}
 }
 
+struct ArrangeEightArgs {
+	ArrangeArgs of;
+	const float *scales; // [rows][groups of 128 columns]
+};
+
+// arrange_f8 moves E4M3 codes and their scales: one thread for each word of the records of 64 rows.
+KERNEL(256) void arrange_f8(ArrangeEightArgs args) {
+	const ArrangeArgs &a = args.of;
+	int records = ROUND_UP(a.cols, 128) / 128, groups = ROUND_UP(a.rows, GROUP_ROWS) / GROUP_ROWS * records;
+	for (u64 i = (u64)blockx * 256 + threadx; i < (u64)groups * (EIGHT_BYTES / 4); i += (u64)gridx * 256) {
+		int group = (int)(i / (EIGHT_BYTES / 4)), word = (int)(i % (EIGHT_BYTES / 4)), row0 = group / records * GROUP_ROWS;
+		u32 v = 0;
+		if (word >= EIGHT_SCALES / 4) {
+			int row = row0 + word - EIGHT_SCALES / 4;
+			if (row < a.rows) v = bits_of(args.scales[(u64)row * records + group % records]);
+		} else {
+			int row = row0 + word / 256 * 8 + word % 32 / 4, col = group % records * 128 + word % 256 / 32 * 16 + word % 4 * 4;
+			for (int b = 0; b < 4; b++)
+				if (row < a.rows && col + b < a.cols) v |= (u32)a.stored[(u64)row * a.cols + col + b] << (b * 8);
+		}
+		((u32 *)a.records)[i] = v;
+	}
+}
+
 // The raw code of element i of a stored block.
 template <int TYPE> FORCE int stored_code(const u8 *b, int i) {
 	if (TYPE == Q8_0) return b[2 + i];

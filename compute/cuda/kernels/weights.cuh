@@ -8,6 +8,8 @@
 //
 //   16-bit  REC 64: for each 8 rows, 8 columns of all 8 rows at a time, 128 bytes;
 //           the records of four strips lie side by side, so 64 rows are one stream
+//   F8      REC 128: E4M3 codes, two in the place of a 16-bit number, and behind the records of four
+//           strips their 64 scales
 //   Q8_0    REC 64: two tiles of 32 columns, 16 bytes a lane; 2x16 halves d
 //   Q4_0/1  REC 64: nibbles, 16 bytes a lane; 2x16 halves d, or pairs d, m
 //   Q5_0/1  the same, with 4 bytes a lane of fifth bits behind the nibbles
@@ -37,9 +39,17 @@ FORCE u64 record16_at(int strip, int records, int k) {
 	return ((u64)(strip / 4) * records + k) * GROUP_BYTES + strip % 4 * 2048;
 }
 
+// A record of E4M3 codes is one of 64 rows, with a scale for each.
+#define EIGHT_SCALES 8192
+#define EIGHT_BYTES (EIGHT_SCALES + GROUP_ROWS * 4)
+FORCE float from_fp8(u32 code) { // as a half number, the bits stand for 2^8 times less
+	return from_half((u16)((code & 0x80) << 8 | (code & 0x7f) << 7)) * 256.0f;
+}
+
 template <int TYPE> struct Layout;
 template <> struct Layout<F16> { enum { rec = 64, bytes = 2048 }; };
 template <> struct Layout<BF16> { enum { rec = 64, bytes = 2048 }; };
+template <> struct Layout<F8> { enum { rec = 128 }; };
 template <> struct Layout<Q8_0> { enum { rec = 64, bytes = 1088, nibbles = 0, high = 0, scales = 1024, stored = 34, len = 32 }; };
 template <> struct Layout<Q4_0> { enum { rec = 64, bytes = 576, nibbles = 1, high = 0, scales = 512, stored = 18, len = 32 }; };
 template <> struct Layout<Q4_1> { enum { rec = 64, bytes = 640, nibbles = 1, high = 0, scales = 512, stored = 20, len = 32 }; };
@@ -113,6 +123,12 @@ template <int TYPE> FORCE float element_of(const u8 *w, int cols, int row, int c
 		col %= L::rec;
 		u16 h = ((const u16 *)(record + row / 8 * 1024 + col / 8 * 128 + row % 8 * 16))[col % 8];
 		return TYPE == F16 ? from_half(h) : from_brain(h);
+	} else if constexpr (TYPE == F8) {
+		const u8 *record = w + ((u64)(row / GROUP_ROWS) * records + col / L::rec) * EIGHT_BYTES;
+		row %= GROUP_ROWS;
+		col %= L::rec;
+		u32 code = record[row / 8 * 1024 + col / 16 * 128 + row % 8 * 16 + col % 16];
+		return from_fp8(code) * ((const float *)(record + EIGHT_SCALES))[row];
 	} else {
 		const u8 *record = w + ((u64)(row / STRIP) * records + col / L::rec) * L::bytes;
 		row %= STRIP;
@@ -128,6 +144,7 @@ FORCE float element(int type, const u8 *w, int cols, int row, int col) {
 	switch (type) {
 	case F16: return element_of<F16>(w, cols, row, col);
 	case BF16: return element_of<BF16>(w, cols, row, col);
+	case F8: return element_of<F8>(w, cols, row, col);
 	case Q8_0: return element_of<Q8_0>(w, cols, row, col);
 	case Q4_0: return element_of<Q4_0>(w, cols, row, col);
 	case Q4_1: return element_of<Q4_1>(w, cols, row, col);
