@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"parley"
@@ -40,27 +41,59 @@ type Result struct {
 // Rate is tokens a second.
 func (r Result) Rate() float64 { return float64(r.Load.Tokens()) / r.Pass.Seconds() }
 
+// A Setup is where and how a model is loaded.
+type Setup struct {
+	Device   int
+	KV       compute.KVType
+	RoundFP8 bool // matrices are rounded to FP8
+}
+
+// A roundingBackend rounds matrices to FP8. Those of different layers often share their numbers.
+type roundingBackend struct {
+	*cuda.CUDA
+	done map[*byte]weights.Tensor
+}
+
+func (b *roundingBackend) Upload(t weights.Tensor) (compute.Weight, error) {
+	if len(t.Shape) != 2 || t.Type != weights.BF16 {
+		return b.CUDA.Upload(t)
+	}
+	rounded, ok := b.done[&t.Data[0]]
+	if !ok || !slices.Equal(rounded.Shape, t.Shape) {
+		var err error
+		if rounded, err = t.ToF8(); err != nil {
+			return nil, err
+		}
+		b.done[&t.Data[0]] = rounded
+	}
+	return b.CUDA.Upload(rounded)
+}
+
 // MeasurePasses loads a model on a GPU and measures passes of each load.
-func MeasurePasses(ck *weights.Checkpoint, device int, kind compute.KVType, loads []Load,
+func MeasurePasses(ck *weights.Checkpoint, setup Setup, loads []Load,
 	atMost time.Duration) (results []Result, load time.Duration, err error) {
-	limits := model.Limits{Rows: 1, Outputs: 1, KV: kind}
+	limits := model.Limits{Rows: 1, Outputs: 1, KV: setup.KV}
 	for _, l := range loads {
 		limits.Rows, limits.Outputs = max(limits.Rows, l.Tokens()), max(limits.Outputs, l.Batch)
 		limits.Blocks = max(limits.Blocks, l.blocks())
 	}
 	begun := time.Now()
-	backend, err := cuda.Open(device)
+	backend, err := cuda.Open(setup.Device)
 	if err != nil {
 		return nil, 0, err
 	}
 	defer func() { err = errors.Join(err, backend.Close()) }()
-	network, err := model.Load(ck, backend, limits)
+	var target compute.Backend = backend
+	if setup.RoundFP8 {
+		target = &roundingBackend{backend, map[*byte]weights.Tensor{}}
+	}
+	network, err := model.Load(ck, target, limits)
 	if err != nil {
 		return nil, 0, err
 	}
 	backend.Wait()
 	load = time.Since(begun)
-	fillPool(backend, model.KVShape(&ck.Config, limits.Blocks, kind))
+	fillPool(backend, model.KVShape(&ck.Config, limits.Blocks, setup.KV))
 	logits := make([]float32, limits.Outputs*network.Vocab())
 	for _, l := range loads {
 		if l.Batch > 0 {

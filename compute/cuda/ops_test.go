@@ -10,11 +10,11 @@ import (
 	"parley/model/weights"
 )
 
-// How far operations may be from the reference, as a share of the root mean
-// square of its values. Activations meet BF16 weights with 8 bits of mantissa
-// and F16 weights with 11; those that meet quantized weights are rounded to
-// eight bits in groups, and those that meet FP8 weights to 3 bits of mantissa. Attention rounds queries, keys, weights and values to
-// bfloat16: of a value of 4 that may be 2^-6, which is 0.037 of the root mean square.
+// How far operations may be from the reference, as a share of the root mean square of its values.
+// Activations meet BF16 weights with 8 bits of mantissa and F16 weights with 11; those that meet quantized
+// weights are rounded to eight bits in groups, and those that meet FP8 weights to 3 bits of mantissa.
+// Attention rounds queries, keys, weights and values to bfloat16: of a value of 4 that may be 2^-6, which is
+// 0.037 of the root mean square.
 const (
 	budgetExact     = 0
 	budgetFloat     = 1e-5
@@ -170,7 +170,8 @@ func TestGatedMLP(t *testing.T) {
 		compare(t, computetest.GatedMLP(weights.F32, weights.F32, weights.F32, act, 5, 100, 133, true), budgetMLP)
 		compare(t, computetest.GatedMLP(weights.F16, weights.BF16, weights.Q4_K, act, 17, 96, 256, false), budgetMLPQ8)
 		compare(t, computetest.GatedMLP(weights.Q8_0, weights.F16, weights.Q8_0, act, 40, 96, 160, true), budgetMLPQ8)
-		compare(t, computetest.GatedMLP(weights.F8E4M3, weights.F8E4M3, weights.F8E4M3, act, 9, 192, 200, true), budgetMLPFP8)
+		compare(t, computetest.GatedMLP(weights.F8E4M3, weights.F8E4M3, weights.F8E4M3, act, 9, 192, 200, true),
+			budgetMLPFP8)
 		for _, s := range [][2]int{{1, 40}, {9, 200}, {1, 130}, {30, 72}} { // rows, and columns inside
 			compare(t, computetest.GatedMLP(weights.BF16, weights.BF16, weights.BF16, act, s[0], 96, s[1], true),
 				budgetMLPBrain)

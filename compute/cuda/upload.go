@@ -160,7 +160,8 @@ func (c *CUDA) transfer(w *weight, t weights.Tensor) error {
 		}
 		copyParallel(part[:n*row], data[at*row:])
 		copy(part[scalesAt:], scales[at*scaleRow:])
-		err := first(free, c.place(w, at, n, part, s.device+libcuda.Address(s.half*half), scalesAt), c.driver.Mark(s.half))
+		raw := s.device + libcuda.Address(s.half*half)
+		err := first(free, c.place(w, at, n, part, raw, scalesAt), c.driver.Mark(s.half))
 		if err != nil {
 			return fmt.Errorf("cuda: copying tensor %s: %w", w.name, err)
 		}

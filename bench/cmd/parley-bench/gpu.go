@@ -41,7 +41,8 @@ the scores of its last token are in host memory, that of a batch when the tokens
 the device chooses while the next pass is already queued, as the engine does it.
 
 A load is pPROMPT (p8000: a prompt of 8,000 tokens), or dBATCHxCONTEXT (d32x512: 32
-sequences with 512 tokens each behind them).
+sequences with 512 tokens each behind them). A model is a shape, a type of weights, and, if it is
+not that of --kv-type, one of the key/value pool.
 
 Without --model and --load every load with a bar for one H200 is measured, and the command
 fails if a bar is missed.`,
@@ -121,24 +122,34 @@ func parseLoads(texts []string) (loads []gpu.Load, err error) {
 func (f *gpuFlags) measure(cmd *cobra.Command, text string, kind compute.KVType,
 	loads []gpu.Load) ([]gpu.Result, error) {
 	name, typ, _ := strings.Cut(text, ":")
+	typ, pool, ok := strings.Cut(typ, ":")
 	shape, err := weights.ShapeNamed(name)
 	if err != nil {
 		return nil, err
 	}
-	quant, err := weights.ParseDType(typ)
-	if err != nil {
-		return nil, err
+	if ok {
+		if kind, err = compute.ParseKVType(pool); err != nil {
+			return nil, err
+		}
+	}
+	rounded := typ == weights.F8E4M3.String() // numbers are made as BF16 and rounded when they are loaded
+	quant := weights.BF16
+	if !rounded {
+		if quant, err = weights.ParseDType(typ); err != nil {
+			return nil, err
+		}
 	}
 	ck, err := weights.RandomCheckpoint(shape, quant, 1)
 	if err != nil {
 		return nil, err
 	}
-	results, load, err := gpu.MeasurePasses(ck, f.device, kind, loads, time.Duration(f.seconds*float64(time.Second)))
+	setup := gpu.Setup{Device: f.device, KV: kind, RoundFP8: rounded}
+	results, load, err := gpu.MeasurePasses(ck, setup, loads, time.Duration(f.seconds*float64(time.Second)))
 	if err != nil {
 		return nil, err
 	}
 	out := cmd.OutOrStdout()
-	fmt.Fprintf(out, "%s %s, loaded in %.1f s\n", name, quant, load.Seconds())
+	fmt.Fprintf(out, "%s, loaded in %.1f s\n", text, load.Seconds())
 	for _, r := range results {
 		fmt.Fprintf(out, "  %-32s %9.3f ms %10.0f tok/s\n", r.Load, float64(r.Pass.Microseconds())/1000, r.Rate())
 	}
