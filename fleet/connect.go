@@ -148,6 +148,7 @@ func probeRemote(ctx context.Context, remote *worker.Remote, block int) (Conditi
 		Format:         s.Format,
 		BlockBytes:     s.BlockBytes,
 		Role:           s.Role,
+		Device:         s.Device,
 	}, nil
 }
 

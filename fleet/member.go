@@ -84,6 +84,8 @@ type Condition struct {
 	Version     string
 	BusySeconds float64
 	Preemptions uint64
+	// Device is its GPU, nil without one or if it does not say.
+	Device *parley.DeviceState
 }
 
 // A State is what is to be expected of a worker.

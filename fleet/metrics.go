@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"parley/worker"
 )
 
 func newMetrics(f *Fleet, registry prometheus.Registerer) (*metrics, error) {
@@ -35,7 +37,27 @@ func newMetrics(f *Fleet, registry prometheus.Registerer) (*metrics, error) {
 	return m, errors.Join(registry.Register(m.moves), registry.Register(m.delayed), registry.Register(m.waits),
 		registry.Register(m.breaks), registry.Register(m.hedges), registry.Register(m.wakes),
 		registry.Register(m.withdrawn), registry.Register(m.transfers), registry.Register(m.transferTokens),
-		registry.Register(standings{f}))
+		registry.Register(standings{f}), registry.Register(deviceStandings{f}))
+}
+
+// deviceStandings reports the GPUs of workers when metrics are read.
+type deviceStandings struct{ fleet *Fleet }
+
+var deviceMetrics = worker.NewDeviceMetrics(workerLabels...)
+
+// Describe lists nothing: engines in this process have metrics of the same names with other
+// labels, which a registry allows to collectors that do not say before what they collect.
+func (deviceStandings) Describe(chan<- *prometheus.Desc) {}
+
+// Collect reports each GPU as its worker did.
+func (s deviceStandings) Collect(to chan<- prometheus.Metric) {
+	seen := map[string]bool{}
+	for _, w := range s.fleet.Standings() {
+		if !seen[w.Name] && w.Device != nil {
+			deviceMetrics.Collect(to, w.Device, w.Name, w.Pool)
+		}
+		seen[w.Name] = true
+	}
 }
 
 // standings reports each worker when metrics are read.

@@ -42,6 +42,8 @@ type Standing struct {
 	Waiting     int     `json:"waiting"`
 	BusySeconds float64 `json:"busy_seconds"`
 	Preemptions uint64  `json:"preemptions"`
+	// Device is its GPU, as it says itself; nil without one.
+	Device *parley.DeviceState `json:"device,omitempty"`
 	// UsedTokens of CapacityTokens are in use, as it says itself.
 	UsedTokens     int `json:"used_tokens"`
 	CapacityTokens int `json:"capacity_tokens"`
@@ -88,6 +90,7 @@ func (f *Fleet) standing(m *member, now time.Time) Standing {
 		Waiting:        m.health.condition.Waiting,
 		BusySeconds:    m.health.condition.BusySeconds,
 		Preemptions:    m.health.condition.Preemptions,
+		Device:         m.health.condition.Device,
 		UsedTokens:     m.health.condition.UsedTokens,
 		CapacityTokens: cmp.Or(m.health.condition.CapacityTokens, m.CapacityTokens),
 		Index:          "none",

@@ -37,4 +37,6 @@ type About struct {
 	// must have in common to fetch them; empty if it gives none. BlockBytes is their size.
 	Format     string `json:"format,omitempty"`
 	BlockBytes int    `json:"block_bytes,omitempty"`
+	// Device is the GPU that it computes on, nil without one.
+	Device *parley.DeviceState `json:"device,omitempty"`
 }

@@ -88,6 +88,7 @@ func (r *Remote) probeParley(ctx context.Context) (Status, error) {
 		Draining:       a.Draining,
 		Format:         a.Format,
 		BlockBytes:     a.BlockBytes,
+		Device:         a.Device,
 	}, nil
 }
 

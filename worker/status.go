@@ -39,6 +39,8 @@ type Status struct {
 	Role parley.WorkerRole
 	// Pool is the pool that a Parley worker was started for.
 	Pool string
+	// Device is the GPU that a Parley worker computes on.
+	Device *parley.DeviceState
 }
 
 // A Listener is told of a worker's events, by one goroutine. Its functions

@@ -147,10 +147,39 @@ func (d *doctor) examineDevice() {
 			"set --weights as-stored, or choose another device")
 	case device.GPU:
 		d.say("device", device.Name, nil, fmt.Sprintf("%s of memory free", host.Size(device.FreeBytes)))
+		d.examineGPU(device)
 	case why != nil:
 		d.say("device", "", nil, fmt.Sprintf("using the CPU: %v", why))
 	default:
 		d.say("device", "", nil, "using the CPU, as set by --device")
+	}
+}
+
+// examineGPU says how a GPU is, by its driver.
+func (d *doctor) examineGPU(device host.Device) {
+	state, err := device.State()
+	if err != nil {
+		d.warn("device", device.Name, err.Error(), "models are served all the same, without these numbers")
+		return
+	}
+	if state.Driver != "" {
+		d.say("device", device.Name, nil, "driver "+state.Driver)
+	}
+	for _, c := range []struct {
+		ceiling *float64
+		format  string
+	}{
+		{state.BandwidthCeiling, "reads at most %.2f TB/s"}, {state.ComputeCeiling, "does at most %.0f TFLOP/s (16 bits)"},
+	} {
+		if c.ceiling != nil {
+			d.say("device", device.Name, nil, fmt.Sprintf(c.format, *c.ceiling/1e12))
+		}
+	}
+	name := state.Name
+	state.Name = "now"
+	d.say("device", name, nil, cli.DeviceText(&state))
+	if len(state.Throttled) > 0 {
+		d.warn("device", name, "it is slowed down", "look at its cooling, its power limit and its clocks with nvidia-smi -q")
 	}
 }
 

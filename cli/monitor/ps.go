@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"parley"
 	"parley/cli"
 	"parley/cli/remote"
 
@@ -22,6 +23,15 @@ type ServerState struct {
 	// UptimeSeconds is 0 if the server does not say.
 	UptimeSeconds float64      `json:"uptime_seconds"`
 	Models        []modelState `json:"models"`
+	// Devices are the GPUs that models or workers compute on.
+	Devices []gpuState `json:"devices,omitempty"`
+}
+
+// A gpuState is how the GPU of a model, or of a worker in another process, is.
+type gpuState struct {
+	Model  string `json:"model,omitempty"`
+	Worker string `json:"worker,omitempty"`
+	parley.DeviceState
 }
 
 // A modelState is what one model does now.
@@ -48,7 +58,9 @@ func NewPs() *cobra.Command {
 		Short: "Show the load of a server: requests, memory, speed",
 		Long: `Show the load of a server: for each model the running and queued requests, the share of
 its key/value memory in use, the cache hit rate of prompt tokens, and the tokens
-generated per second, measured for one second while requests run.
+generated per second, measured for one second while requests run. For each GPU the share of
+time it is busy, of its bandwidth and arithmetic that passes use, memory, clocks, power,
+temperature and what slows it down.
 
 The numbers come from GET /metrics, under vLLM's names, so this also works with vLLM.`,
 		Example: "  parley ps\n  parley ps --json | jq '.models[] | select(.waiting > 0)'\n  watch parley ps",
@@ -103,7 +115,7 @@ func stateOf(ctx context.Context, c *remote.Client) (*ServerState, error) {
 		return nil, err
 	}
 	metrics := remote.ParseMetrics(text)
-	s := &ServerState{URL: c.Root, Models: modelStates(metrics)}
+	s := &ServerState{URL: c.Root, Models: modelStates(metrics), Devices: gpuStates(metrics)}
 	if len(s.Models) == 0 {
 		return nil, fmt.Errorf("%s/metrics has no metrics of models", c.Root)
 	}
@@ -135,7 +147,15 @@ func (s *ServerState) print(out io.Writer) error {
 		fmt.Fprintf(w, "%s\t%d\t%d\t%.1f%%\t%.1f%%\t%.1f\n", m.Model, m.Running, m.Waiting, 100*m.KVUsed,
 			100*m.CacheHits, m.TokensPerSecond)
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil || len(s.Devices) == 0 {
+		return err
+	}
+	fmt.Fprintln(out)
+	for i := range s.Devices {
+		d := &s.Devices[i]
+		fmt.Fprintf(out, "%s: %s\n", d.Model+d.Worker, cli.DeviceText(&d.DeviceState))
+	}
+	return nil
 }
 
 func upText(seconds float64) string {
@@ -145,6 +165,24 @@ func upText(seconds float64) string {
 	return ", up for " + (time.Duration(seconds) * time.Second).String()
 }
 
+// gpuStates puts together what the metrics say of each GPU, in the order in which they name them.
+func gpuStates(metrics []remote.Metric) (states []gpuState) {
+	for _, m := range metrics {
+		if !parley.IsDeviceMetric(m.Name) {
+			continue
+		}
+		label := func(name string) string { return remote.Label(m.Labels, name) }
+		worker := label("worker")
+		i := slices.IndexFunc(states, func(s gpuState) bool { return s.Model == m.Model && s.Worker == worker })
+		if i < 0 {
+			i = len(states)
+			states = append(states, gpuState{Model: m.Model, Worker: worker})
+		}
+		states[i].SetMetric(m.Name, m.Value, label)
+	}
+	return states
+}
+
 // modelStates puts together what the metrics say of each model, in the order in
 // which they name them.
 func modelStates(metrics []remote.Metric) (states []modelState) {
@@ -152,7 +190,7 @@ func modelStates(metrics []remote.Metric) (states []modelState) {
 	asked := map[string]float64{}
 	hits := map[string]float64{}
 	for _, m := range metrics {
-		if m.Model == "" {
+		if m.Model == "" || parley.IsDeviceMetric(m.Name) {
 			continue
 		}
 		i, known := at[m.Model]

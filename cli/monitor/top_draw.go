@@ -130,6 +130,11 @@ func drawWorkers(out *strings.Builder, w pen, p *admin.Picture, width int) {
 		fmt.Fprintf(out, "%-20.20s %s  kv %s %3.0f%%  busy %s %3.0f%%  %d running\n", x.Name,
 			w.tone(x.State != admin.Up, fmt.Sprintf("%-8s", x.State)),
 			bar(x.KV, bars), 100*x.KV, bar(x.Busy, bars), 100*x.Busy, x.Running)
+		if x.Device != nil {
+			for _, line := range wrapWords(cli.DeviceText(x.Device), width-4) {
+				fmt.Fprintf(out, "    %s\n", w.tone(len(x.Device.Throttled) > 0, line))
+			}
+		}
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 type Metric struct {
 	Name, Model string
 	Value       float64
+	// Labels are its labels as they were written; see [Label].
+	Labels string
 }
 
 // ParseMetrics reads the text format of Prometheus. Lines that it does not
@@ -41,7 +43,8 @@ func ParseMetric(line string) (m Metric, ok bool) {
 		if closing < 0 {
 			return m, false
 		}
-		m.Model = Label(rest[1:closing], "model_name")
+		m.Labels = rest[1:closing]
+		m.Model = Label(m.Labels, "model_name")
 		rest = rest[closing+1:]
 	}
 	fields := strings.Fields(rest) // a time may follow the value

@@ -45,6 +45,7 @@ func shownWorkers(standings []fleet.Standing) (workers []admin.Worker) {
 			PreemptedTotal: float64(s.Preemptions),
 			AskedTotal:     float64(s.PromptTokens),
 			HitTotal:       float64(s.CachedTokens),
+			Device:         s.Device,
 		}
 		if s.CapacityTokens > 0 {
 			w.KV = float64(s.UsedTokens) / float64(s.CapacityTokens)

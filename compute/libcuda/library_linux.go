@@ -25,7 +25,7 @@ type library struct {
 // versions are named with the one whose arguments are used here.
 var symbols = []string{
 	"cuInit", "cuDriverGetVersion", "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName", "cuDeviceTotalMem_v2",
-	"cuDeviceGetAttribute", "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRelease_v2", "cuCtxSetCurrent",
+	"cuDeviceGetAttribute", "cuDeviceGetPCIBusId", "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRelease_v2", "cuCtxSetCurrent",
 	"cuGetErrorName",
 	"cuGetErrorString", "cuMemGetInfo_v2", "cuMemAlloc_v2", "cuMemFree_v2", "cuMemAllocHost_v2", "cuMemFreeHost",
 	"cuMemHostRegister_v2", "cuMemHostUnregister", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2",
@@ -137,7 +137,10 @@ func cString(at uintptr) string {
 
 // Attributes of devices and functions, by their numbers in cuda.h.
 const (
+	attributeClock           = 13 // in kHz, as that of the memory
 	attributeMultiprocessors = 16
+	attributeMemoryClock     = 36
+	attributeMemoryBits      = 37
 	attributeMajor           = 75
 	attributeMinor           = 76
 	attributeSharedLimit     = 8
@@ -175,7 +178,29 @@ func (l *library) describe(index int) (Device, error) {
 		Major:          int(major),
 		Minor:          int(minor),
 		Driver:         l.version,
+		BusID:          l.busID(device),
+		ClockHertz:     1e3 * float64(l.attribute(attributeClock, device)),
+		MemoryHertz:    1e3 * float64(l.attribute(attributeMemoryClock, device)),
+		MemoryBits:     l.attribute(attributeMemoryBits, device),
 	}, nil
+}
+
+// attribute returns an attribute that can be done without, 0 if the driver does not give it.
+func (l *library) attribute(number uintptr, device int32) int {
+	var value int32
+	if l.call("cuDeviceGetAttribute", word(&value), number, uintptr(device)) != nil {
+		return 0
+	}
+	return int(value)
+}
+
+// busID returns the address of a device on the PCI bus, empty if the driver does not give it.
+func (l *library) busID(device int32) string {
+	var id [32]byte
+	if l.call("cuDeviceGetPCIBusId", word(&id[0]), uintptr(len(id)), uintptr(device)) != nil {
+		return ""
+	}
+	return cString(word(&id[0]))
 }
 
 // Devices lists the GPUs of this machine, or says why there are none.

@@ -105,6 +105,8 @@ type Worker struct {
 	Hits        float64 `json:"hits"`
 	Busy        float64 `json:"busy"`
 	Preemptions float64 `json:"preemptions"`
+	// Device is the GPU that it computes on, nil without one.
+	Device *parley.DeviceState `json:"device,omitempty"`
 
 	// The totals that these are computed from, if the worker reports them.
 	PreemptedTotal, AskedTotal, HitTotal, BusyTotal float64 `json:"-"`
@@ -183,10 +185,15 @@ var families = map[string]func(r *Reading, m *dto.Metric){
 func Read(gathered []*dto.MetricFamily, at time.Time) *Reading {
 	r := &Reading{At: at}
 	for _, f := range gathered {
-		if take := families[f.GetName()]; take != nil {
-			for _, m := range f.GetMetric() {
-				take(r, m)
-			}
+		take := families[f.GetName()]
+		if parley.IsDeviceMetric(f.GetName()) {
+			take = func(r *Reading, m *dto.Metric) { r.device(f.GetName(), m) }
+		}
+		if take == nil {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			take(r, m)
 		}
 	}
 	slices.SortFunc(r.Workers, func(a, b Worker) int {
@@ -274,6 +281,19 @@ func (r *Reading) engine(m *dto.Metric) *Worker {
 	}
 	r.Workers = append(r.Workers, Worker{Name: model, Pool: LocalPool, Model: model, State: Up})
 	return &r.Workers[len(r.Workers)-1]
+}
+
+// device takes in a metric of the GPU of a worker in this process. Those of remote workers have
+// no model_name.
+func (r *Reading) device(name string, m *dto.Metric) {
+	if label(m, "model_name") == "" {
+		return
+	}
+	w := r.engine(m)
+	if w.Device == nil {
+		w.Device = &parley.DeviceState{}
+	}
+	w.Device.SetMetric(name, number(m), func(name string) string { return label(m, name) })
 }
 
 func number(m *dto.Metric) float64 {

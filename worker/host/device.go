@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"parley/compute/cuda"
+	"parley/compute/libcuda"
 )
 
 // A Device is what models compute on. The zero value is the processor.
@@ -81,24 +82,32 @@ func GPUs() (names []string, err error) {
 }
 
 func gpuDevice(index int) (Device, error) {
-	devices, err := cuda.Devices()
+	d, err := gpuAt(index)
 	if err != nil {
 		return Device{}, err
-	}
-	if index >= len(devices) {
-		return Device{}, fmt.Errorf("there is no GPU %d: the last one is cuda:%d", index, len(devices)-1)
 	}
 	free, err := cuda.FreeBytes(index)
 	if err != nil {
 		return Device{}, err
 	}
-	found := devices[index]
 	return Device{
 		GPU:       true,
 		Index:     index,
-		Name:      found.Name,
+		Name:      d.Name,
 		FreeBytes: free,
-		Major:     found.Major,
-		Minor:     found.Minor,
+		Major:     d.Major,
+		Minor:     d.Minor,
 	}, nil
+}
+
+// gpuAt describes GPU index of this machine.
+func gpuAt(index int) (libcuda.Device, error) {
+	devices, err := cuda.Devices()
+	if err != nil {
+		return libcuda.Device{}, err
+	}
+	if index >= len(devices) {
+		return libcuda.Device{}, fmt.Errorf("there is no GPU %d: the last one is cuda:%d", index, len(devices)-1)
+	}
+	return devices[index], nil
 }

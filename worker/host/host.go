@@ -40,6 +40,8 @@ type Host struct {
 	blocks  int
 	draft   *draft // nil without
 	ck      *weights.Checkpoint
+
+	measured measure
 }
 
 var _ parley.Worker = (*Host)(nil)
@@ -84,8 +86,10 @@ func Start(plan *Plan) (*Host, error) {
 	memory := plan.paceMemory(backend)
 	hostBlocks, diskBlocks := plan.tierBlocks()
 	metrics := newMetrics(cfg.Registry, cfg.Name, ck.Config.Context, cfg.SLO)
+	summary := weights.Describe(ck)
+	measured := measure{network, plan.startMeter(backend, &summary)}
 	e, err := engine.New(engine.Config{
-		Observe: loggedPasses(metrics.observer(), cfg.Log),
+		Observe: measured.observer(loggedPasses(metrics.observer(), cfg.Log)),
 		Events:  cfg.Events,
 		Learned: memory.keep,
 		Model:   parley.Model{ID: cfg.Name, ContextTokens: plan.ContextTokens},
@@ -93,8 +97,8 @@ func Start(plan *Plan) (*Host, error) {
 		Width:   network.Width(),
 		Ends:    ends(&ck.Config, tokenizer),
 		Bytes:   textBytes(tokenizer),
-		Forward: network.Forward,
-		Ahead:   aheadOf(network),
+		Forward: measured.forward(),
+		Ahead:   measured.ahead(),
 		Move:    tiers.Move,
 		Settle:  tiers.Settle,
 		Found:   found,
@@ -116,20 +120,23 @@ func Start(plan *Plan) (*Host, error) {
 		Log:       cfg.Log,
 	})
 	if err != nil {
+		measured.close()
 		return nil, errors.Join(err, d.close(), backend.Close(), tiers.Close())
 	}
 	metrics.readings(e, plan.blockBytes())
+	metrics.device(measured.meter)
 	return &Host{
 		Engine:    e,
 		Tokenizer: tokenizer,
 		Template:  template,
 		Device:    backend.Name(),
-		Summary:   weights.Describe(ck),
+		Summary:   summary,
 		backend:   backend,
 		tiers:     tiers,
 		journal:   followed,
 		blocks:    plan.blocks(),
 		draft:     d,
+		measured:  measured,
 		ck:        ck,
 	}, nil
 }
@@ -148,14 +155,6 @@ func loggedPasses(o engine.Observer, log *slog.Logger) engine.Observer {
 			slog.Int64("took_ns", int64(p.Took)), slog.Int64("gap_ns", int64(p.Gap)))
 	}
 	return o
-}
-
-// aheadOf returns how steps are computed ahead, nil if the device cannot.
-func aheadOf(network *model.Model) *engine.Ahead {
-	if !network.Chooses() {
-		return nil
-	}
-	return &engine.Ahead{Launch: network.Launch, Wait: network.AwaitChosen}
 }
 
 // textBytes returns what each token adds to the text, which for special
@@ -182,6 +181,7 @@ func ends(cfg *weights.Config, t *token.Tokenizer) []parley.Token {
 
 // Close ends the engine and gives all memory back.
 func (h *Host) Close() error {
+	h.measured.close()
 	return errors.Join(h.Engine.Close(), h.draft.close(), h.backend.Close(), h.tiers.Close(), h.ck.Close())
 }
 

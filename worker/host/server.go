@@ -355,6 +355,7 @@ func (s *Server) about() worker.About {
 		a.Format, a.BlockBytes = w.format.Digest(), w.format.BlockBytes
 		a.BusySeconds, a.Preemptions = stats.StepTime.Seconds(), stats.Preempted
 		a.KVUse = float64(stats.Pool.InUse) / float64(max(1, stats.Pool.Total))
+		a.Device = w.DeviceState()
 		a.Draining = a.Draining || w.Err() != nil // gateways send nothing more, and fail over
 	}
 	return a
