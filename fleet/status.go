@@ -42,7 +42,7 @@ type Standing struct {
 	Waiting     int     `json:"waiting"`
 	BusySeconds float64 `json:"busy_seconds"`
 	Preemptions uint64  `json:"preemptions"`
-	// Device is its GPU, as it says itself; nil without one.
+	// Device is its GPU, as it says itself; nil without one, or while it is down.
 	Device *parley.DeviceState `json:"device,omitempty"`
 	// UsedTokens of CapacityTokens are in use, as it says itself.
 	UsedTokens     int `json:"used_tokens"`
@@ -94,6 +94,9 @@ func (f *Fleet) standing(m *member, now time.Time) Standing {
 		UsedTokens:     m.health.condition.UsedTokens,
 		CapacityTokens: cmp.Or(m.health.condition.CapacityTokens, m.CapacityTokens),
 		Index:          "none",
+	}
+	if m.health.state == Down {
+		s.Device = nil // what it said last may no longer be true
 	}
 	if m.health.state == Up {
 		s.UpSeconds = now.Sub(m.health.since).Seconds()

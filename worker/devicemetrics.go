@@ -41,7 +41,8 @@ func (d *DeviceMetrics) Describe(to chan<- *prometheus.Desc) {
 // Collect sends the numbers of a GPU whose labels have the given values.
 func (d *DeviceMetrics) Collect(to chan<- prometheus.Metric, s *parley.DeviceState, labels ...string) {
 	send := func(desc *prometheus.Desc, value float64, more ...string) {
-		to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, append(slices.Clone(labels), more...)...)
+		all := append(slices.Clone(labels), more...)
+		to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, all...)
 	}
 	send(d.info, 1, s.Name, s.Driver)
 	for i, g := range parley.DeviceGauges {

@@ -169,7 +169,8 @@ func (d *doctor) examineGPU(device host.Device) {
 		ceiling *float64
 		format  string
 	}{
-		{state.BandwidthCeiling, "reads at most %.2f TB/s"}, {state.ComputeCeiling, "does at most %.0f TFLOP/s (16 bits)"},
+		{state.BandwidthCeiling, "reads at most %.2f TB/s"},
+		{state.ComputeCeiling, "does at most %.0f TFLOP/s (16 bits)"},
 	} {
 		if c.ceiling != nil {
 			d.say("device", device.Name, nil, fmt.Sprintf(c.format, *c.ceiling/1e12))
@@ -179,7 +180,8 @@ func (d *doctor) examineGPU(device host.Device) {
 	state.Name = "now"
 	d.say("device", name, nil, cli.DeviceText(&state))
 	if len(state.Throttled) > 0 {
-		d.warn("device", name, "it is slowed down", "look at its cooling, its power limit and its clocks with nvidia-smi -q")
+		d.warn("device", name, "it is slowed down",
+			"look at its cooling, its power limit and its clocks with nvidia-smi -q")
 	}
 }
 

@@ -43,20 +43,20 @@ const (
 	countersVolatile     = 0
 )
 
-// utilization, memoryInfo and memoryInfo2 are nvmlUtilization_t, nvmlMemory_t and
+// utilization, memoryUse and memoryUse2 are nvmlUtilization_t, nvmlMemory_t and
 // nvmlMemory_v2_t of nvml.h.
 type (
 	utilization struct{ gpu, memory uint32 }
-	memoryInfo  struct{ total, free, used uint64 }
-	memoryInfo2 struct {
+	memoryUse   struct{ total, free, used uint64 }
+	memoryUse2  struct {
 		version                     uint32
 		total, reserved, free, used uint64
 	}
 )
 
-// memoryInfo2Version is how the library knows the layout: its size, and its version in the
+// memoryUse2Version is how the library knows the layout: its size, and its version in the
 // highest byte.
-const memoryInfo2Version = uint32(unsafe.Sizeof(memoryInfo2{})) | 2<<24
+const memoryUse2Version = uint32(unsafe.Sizeof(memoryUse2{})) | 2<<24
 
 // throttleBits are the bits of the reasons why clocks are low, in the order of
 // [parley.ThrottleReasons]. That a GPU is idle is the lowest bit and not among them.
@@ -83,8 +83,8 @@ func Open(busID string) (*Device, error) {
 func (l library) start() error {
 	for _, name := range symbols[:2] {
 		if l[name] == nil {
-			return fmt.Errorf("nvml: libnvidia-ml.so.1 lacks %s: install a newer NVIDIA driver to see clocks, power and "+
-				"temperature", name)
+			return fmt.Errorf("nvml: libnvidia-ml.so.1 lacks %s: install a newer NVIDIA driver to see clocks, "+
+				"power and temperature", name)
 		}
 	}
 	if status := l["nvmlInit_v2"](); status != 0 {
@@ -140,6 +140,7 @@ func (e statusError) Error() string {
 // Read fills in what the library says now. It takes up to some milliseconds.
 func (d *Device) Read(s *parley.DeviceState) {
 	s.Driver = d.driver
+	s.KernelTime, s.MemoryTime = nil, nil
 	var use utilization
 	if d.ask("nvmlDeviceGetUtilizationRates", d.handle, word(&use)) {
 		s.KernelTime, s.MemoryTime = ptr(float64(use.gpu)/100), ptr(float64(use.memory)/100)
@@ -181,11 +182,11 @@ func (d *Device) number(unit float64, name string, args ...uintptr) *float64 {
 // memory returns the bytes in use and all bytes. Older drivers count what the driver keeps for
 // itself as used.
 func (d *Device) memory() (used, total *float64) {
-	newer := memoryInfo2{version: memoryInfo2Version}
+	newer := memoryUse2{version: memoryUse2Version}
 	if d.ask("nvmlDeviceGetMemoryInfo_v2", d.handle, word(&newer)) {
 		return ptr(float64(newer.used)), ptr(float64(newer.total))
 	}
-	var older memoryInfo
+	var older memoryUse
 	if d.ask("nvmlDeviceGetMemoryInfo", d.handle, word(&older)) {
 		return ptr(float64(older.used)), ptr(float64(older.total))
 	}

@@ -182,7 +182,7 @@ func TestOpenErrors(t *testing.T) {
 }
 
 func TestLayouts(t *testing.T) {
-	if size := unsafe.Sizeof(memoryInfo2{}); size != 40 {
+	if size := unsafe.Sizeof(memoryUse2{}); size != 40 {
 		t.Errorf("nvmlMemory_v2_t has %d bytes, want 40", size)
 	}
 	if len(throttleBits) != len(parley.ThrottleReasons) {

@@ -25,7 +25,7 @@ func (p *Plan) startMeter(backend compute.Backend, s *weights.Summary) *meter.Me
 	if err != nil && p.cfg.Log != nil {
 		p.cfg.Log.Info("driver's measurements not available", "device", device.Name, "because", err)
 	}
-	return meter.Start(stateOf(device), meter.NewNetwork(s, p.blockBytes()), read)
+	return meter.Start(stateOf(device), meter.NewNetwork(s, p.WeightBytes, p.blockBytes()), read)
 }
 
 // stateOf returns what does not change: the name of a GPU and its ceilings.

@@ -42,7 +42,8 @@ func TestDeviceIsMeasured(t *testing.T) {
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
 		ask(t, h, "Hello! Who are you?")
 		if s := h.DeviceState(); s.Bandwidth != nil {
-			if *s.Bandwidth <= 0 || s.Compute == nil || *s.Compute <= 0 || s.Busy == nil || *s.Busy <= 0 || *s.Busy > 1 {
+			if *s.Bandwidth <= 0 || s.Compute == nil || *s.Compute <= 0 || s.Busy == nil || *s.Busy <= 0 ||
+				*s.Busy > 1 {
 				t.Errorf("%+v", s)
 			}
 			return

@@ -29,17 +29,18 @@ type Meter struct {
 	closing sync.Once
 	ended   chan struct{}
 	air     []Load // launched and not waited for, the oldest first
-	last    Load   // computed and not timed
+	last    *Load  // computed and not timed, nil if unknown
 
 	mu    sync.Mutex
 	done  totals
 	state parley.DeviceState
 }
 
-// totals are the work of all passes and how long they took.
+// totals are how long all passes took, and the work of those that it is known of, which took
+// known of the time.
 type totals struct {
 	Load
-	took time.Duration
+	known, took time.Duration
 }
 
 // Start returns a meter for a GPU whose state has its name and ceilings. Read asks the driver; nil
@@ -73,7 +74,11 @@ func (m *Meter) follow() {
 }
 
 func (t totals) since(before totals) totals {
-	return totals{Load{t.Bytes - before.Bytes, t.Operations - before.Operations}, t.took - before.took}
+	return totals{
+		Load:  Load{t.Bytes - before.Bytes, t.Operations - before.Operations},
+		known: t.known - before.known,
+		took:  t.took - before.took,
+	}
 }
 
 // ask sets the state, after passes over the time elapsed.
@@ -86,9 +91,9 @@ func (m *Meter) ask(passes totals, elapsed time.Duration) {
 		busy := min(passes.took.Seconds()/elapsed.Seconds(), 1)
 		s.Busy = &busy
 	}
-	if took := passes.took.Seconds(); took > 0 {
-		s.Bandwidth = share(passes.Bytes/took, s.BandwidthCeiling)
-		s.Compute = share(passes.Operations/took, s.ComputeCeiling)
+	if known := passes.known.Seconds(); known > 0 {
+		s.Bandwidth = share(passes.Bytes/known, s.BandwidthCeiling)
+		s.Compute = share(passes.Operations/known, s.ComputeCeiling)
 	}
 	if m.read != nil {
 		m.read(&s)
@@ -112,21 +117,25 @@ func (m *Meter) Launched(step *compute.Step) { m.air = append(m.air, m.network.O
 
 // Landed notes that the host begins to wait for the oldest launched step.
 func (m *Meter) Landed() {
+	m.last = nil
 	if len(m.air) > 0 {
-		m.last = m.air[0]
+		m.last = new(m.air[0])
 		m.air = append(m.air[:0], m.air[1:]...)
 	}
 }
 
 // Computed notes a step that was computed while the host waited.
-func (m *Meter) Computed(step *compute.Step) { m.last = m.network.Of(step) }
+func (m *Meter) Computed(step *compute.Step) { m.last = new(m.network.Of(step)) }
 
 // Took notes how long the last step that was computed, or landed, took.
 func (m *Meter) Took(d time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.done = totals{m.done.plus(m.last), m.done.took + d}
-	m.last = Load{}
+	m.done.took += d
+	if m.last != nil {
+		m.done.Load, m.done.known = m.done.plus(*m.last), m.done.known+d
+	}
+	m.last = nil
 }
 
 // State returns what was last known of the GPU. It never waits for the driver.

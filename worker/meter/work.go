@@ -20,7 +20,7 @@ func (l Load) plus(o Load) Load { return Load{l.Bytes + o.Bytes, l.Operations + 
 type Network struct {
 	// Dense, Experts and Output are the layers without experts, all experts, and what is
 	// multiplied with for logits.
-	dense, experts, output part
+	dense, experts, output matrices
 	// chosen is the share of the experts that a token goes through.
 	chosen float64
 	// full and sliding layers see all positions and the last window ones.
@@ -31,12 +31,13 @@ type Network struct {
 	positionBytes, queryDim float64
 }
 
-// A part is a part of the weights.
-type part struct{ bytes, parameters float64 }
+// Matrices are a part of the weights.
+type matrices struct{ bytes, parameters float64 }
 
-// NewNetwork describes the network of a checkpoint whose keys and values take blockBytes for a
-// block of all layers.
-func NewNetwork(s *weights.Summary, blockBytes int64) Network {
+// NewNetwork describes the network of a checkpoint whose weights take weightBytes on the device, and
+// keys and values blockBytes for a block of all layers. Weights that take less or more there than in
+// the file, such as those rounded to FP8, are taken to be those of the layers.
+func NewNetwork(s *weights.Summary, weightBytes, blockBytes int64) Network {
 	c := &s.Config
 	n := Network{
 		window:        c.SlidingWindow,
@@ -47,7 +48,7 @@ func NewNetwork(s *weights.Summary, blockBytes int64) Network {
 		n.chosen = float64(c.ExpertsPerToken) / float64(c.Experts)
 	}
 	for _, share := range s.Classes {
-		p := part{float64(share.Bytes), float64(share.Parameters)}
+		p := matrices{float64(share.Bytes), float64(share.Parameters)}
 		switch share.Name {
 		case "experts":
 			n.experts = p
@@ -62,6 +63,11 @@ func NewNetwork(s *weights.Summary, blockBytes int64) Network {
 			n.dense.bytes += p.bytes
 			n.dense.parameters += p.parameters
 		}
+	}
+	if stored := n.dense.bytes + n.experts.bytes; stored > 0 {
+		scale := max(0, stored+float64(weightBytes-s.Bytes)) / stored
+		n.dense.bytes *= scale
+		n.experts.bytes *= scale
 	}
 	for layer := range c.Layers {
 		if c.SlidingWindow > 0 && layer < len(c.Sliding) && c.Sliding[layer] {
