@@ -64,8 +64,10 @@ func run(ctx context.Context, s *settings.Settings, out io.Writer) (err error) {
 		return err
 	}
 	defer listener.Close()
-	log := s.Logger()
-	registry := record.NewRegistry()
+	telemetry, registry := openTelemetry(ctx, s, "parley"), record.NewRegistry()
+	defer telemetry.end()
+	telemetry.enter(registry)
+	log := telemetry.log
 	kept, err := openStores(ctx, s, registry, log)
 	if err != nil {
 		return err
@@ -104,9 +106,7 @@ func run(ctx context.Context, s *settings.Settings, out io.Writer) (err error) {
 		return err
 	}
 	config.Fleet, config.FleetAPI = behind.admin(), behind.api
-	traces, endTraces := openTraces(ctx, s, "parley", log)
-	defer endTraces()
-	config.Traces = traces
+	config.Traces = telemetry.traces
 	var unwatch func()
 	if config.Safety, unwatch, err = openSafety(ctx, s, log); err != nil {
 		return err

@@ -80,7 +80,9 @@ func work(ctx context.Context, s *settings.Settings, out io.Writer) (err error) 
 	if err := mayListenForGateways(s, listener.Addr()); err != nil {
 		return err
 	}
-	log := s.Logger()
+	telemetry := openTelemetry(ctx, s, "parley-worker")
+	defer telemetry.end()
+	log := telemetry.log
 	if listener, err = speakTLS(listener, s, log); err != nil {
 		return err
 	}
@@ -94,9 +96,7 @@ func work(ctx context.Context, s *settings.Settings, out io.Writer) (err error) 
 	if cfg.PeerTLS, err = WorkerTLS(s, log); err != nil {
 		return err
 	}
-	traces, endTraces := openTraces(ctx, s, "parley-worker", cfg.Log)
-	defer endTraces()
-	if traces != nil {
+	if traces := telemetry.traces; traces != nil {
 		cfg.Traced = func(a wire.Answer) { traces.Export(answerSpans(&a)) }
 	}
 	server, err := host.NewServer(cfg)

@@ -127,7 +127,7 @@ var hosting = []string{
 	"tpot-target", "background-wait",
 	"slo-ttft", "slo-ttft-cached", "slo-tpot", "tiers", "speculate", "draft", "device", "weights",
 	"threads", "cpu", "numerics",
-	"log-format", "log-level", "otlp-endpoint",
+	"log-format", "log-level", "otlp-endpoint", "otlp-logs",
 	"tls-cert", "tls-key", "worker-ca", "worker-client-cert", "worker-client-key", "worker-key", "worker-key-file",
 	"fleet-join-token", "fleet-join-token-file", "fleet-token", "fleet-token-file",
 }

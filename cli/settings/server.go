@@ -146,6 +146,9 @@ func (s *Settings) Logger() *slog.Logger {
 	if s.LogFormat == "json" {
 		h = slog.NewJSONHandler(os.Stderr, opts)
 	}
+	if s.Collector.Beside != nil {
+		h = s.Collector.Beside(h)
+	}
 	return slog.New(logrepeat.Limit(h, repeatEvery))
 }
 

@@ -32,8 +32,8 @@ type Settings struct {
 	Fleet
 	Economy Economy
 	Worker  Worker
-	// Collector is where traces are sent; empty for none.
-	Collector string
+	// Collector is where traces and the log are sent.
+	Collector Collector
 	// SafetyPolicy is the file that says what is allowed; empty flags only.
 	SafetyPolicy string
 	// Warning is what the log says of where the settings come from.

@@ -93,6 +93,7 @@ func GatherOver(out *Settings, flags Flags, environ func(string) (string, bool),
 			}
 		}
 	}
+	problems = append(problems, out.Collector.check())
 	return out, errors.Join(append(problems, checkGivenOnce(given)...)...)
 }
 

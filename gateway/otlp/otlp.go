@@ -1,25 +1,21 @@
-// Package otlp sends traces to an OpenTelemetry collector, by OTLP over HTTP in
+// Package otlp sends traces and logs to an OpenTelemetry collector, by OTLP over HTTP in
 // JSON. It is hand-written because the exporter of OpenTelemetry's own library
 // needs modules that cannot be had where this is built, and because a request's
 // spans are known at once, when it has ended: there is nothing to keep open.
 //
-// Nothing here may hold up a request. Spans that find the queue full are dropped
-// and counted.
+// Nothing here may hold up a request. Spans and log records that find the queue full
+// are dropped and counted.
 package otlp
 
 import (
-	"bytes"
-	"context"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
-	"net/http"
+	"math"
 	"slices"
 	"strconv"
-	"sync/atomic"
 	"time"
 )
 
@@ -31,104 +27,26 @@ type Span struct {
 	// Server spans answer a request, Client spans send one; the others are internal.
 	Server, Client bool
 	Start, End     time.Time
-	Attributes     map[string]any // strings, lists of them, ints and bools
+	Attributes     map[string]any // strings, lists of them, ints, floats and bools
 	// Error says what went wrong; empty if nothing did.
 	Error string
 }
 
 // An Exporter sends spans in batches. It is safe for concurrent use.
-type Exporter struct {
-	endpoint string
-	service  string
-	client   *http.Client
-	log      *slog.Logger
-	spans    chan Span
-	dropped  atomic.Int64
-}
-
-const (
-	spansWaiting = 4096
-	batchSpans   = 512
-	batchEvery   = time.Second
-	sendMax      = 10 * time.Second
-)
+type Exporter struct{ *sender[Span] }
 
 // New returns an exporter of a service's spans to a collector, such as
 // http://127.0.0.1:4318. It sends once [Exporter.Run] is called.
 func New(endpoint, service string, log *slog.Logger) *Exporter {
-	return &Exporter{
-		endpoint: endpoint + "/v1/traces",
-		service:  service,
-		client:   &http.Client{Timeout: sendMax},
-		log:      log,
-		spans:    make(chan Span, spansWaiting),
-	}
+	return &Exporter{newSender(endpoint+"/v1/traces", "spans", log,
+		func(batch []Span) []byte { return Encode(service, batch) })}
 }
 
 // Export queues spans. It never waits.
 func (e *Exporter) Export(spans []Span) {
 	for _, s := range spans {
-		select {
-		case e.spans <- s:
-		default:
-			e.dropped.Add(1)
-		}
+		e.put(s)
 	}
-}
-
-// Run sends what is queued until ctx ends, and then the rest. A batch that is on
-// its way when ctx ends arrives, too.
-func (e *Exporter) Run(ctx context.Context) {
-	sending := context.WithoutCancel(ctx)
-	tick := time.NewTicker(batchEvery)
-	defer tick.Stop()
-	var batch []Span
-	for {
-		select {
-		case s := <-e.spans:
-			if batch = append(batch, s); len(batch) < batchSpans {
-				continue
-			}
-		case <-tick.C:
-		case <-ctx.Done():
-			for len(e.spans) > 0 {
-				batch = append(batch, <-e.spans)
-			}
-			e.send(sending, batch)
-			return
-		}
-		e.send(sending, batch)
-		batch = batch[:0]
-	}
-}
-
-// send posts a batch. What a collector does not take is lost: traces are not a
-// ledger.
-func (e *Exporter) send(ctx context.Context, batch []Span) {
-	if len(batch) == 0 {
-		return
-	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, e.endpoint, bytes.NewReader(Encode(e.service, batch)))
-	if err == nil {
-		r.Header.Set("Content-Type", "application/json")
-		err = e.post(r)
-	}
-	if err != nil {
-		e.log.Warn("trace export failed", "spans", len(batch), "dropped", e.dropped.Load(), "error", err)
-	}
-}
-
-func (e *Exporter) post(r *http.Request) error {
-	response, err := e.client.Do(r)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 64<<10)) // so that the connection is used again
-	if response.StatusCode/100 != 2 {
-		return fmt.Errorf("the collector answered %s", response.Status)
-	}
-	return nil
 }
 
 type (
@@ -185,6 +103,11 @@ func valueOf(v any) object {
 		return object{"intValue": strconv.Itoa(v)}
 	case bool:
 		return object{"boolValue": v}
+	case float64:
+		if math.IsNaN(v) || math.IsInf(v, 0) { // which JSON has no numbers for
+			return object{"stringValue": fmt.Sprint(v)}
+		}
+		return object{"doubleValue": v}
 	case []string:
 		values := list{}
 		for _, text := range v {

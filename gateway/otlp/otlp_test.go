@@ -80,7 +80,7 @@ func TestExportFromManySides(t *testing.T) {
 func TestExportNeverWaits(t *testing.T) {
 	e := New("http://127.0.0.1:1", "parley", slog.New(slog.DiscardHandler))
 	var done atomic.Bool
-	go func() { e.Export(make([]Span, spansWaiting+100)); done.Store(true) }()
+	go func() { e.Export(make([]Span, queueMax+100)); done.Store(true) }()
 	for until := time.Now().Add(10 * time.Second); !done.Load(); time.Sleep(time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatal("it waits")

@@ -164,6 +164,12 @@ func (q *Request) attributes(end *End, code parley.Code, elapsed time.Duration) 
 			slog.Bool("shared", a.shared.Load()),
 			slog.Bool("cancelled", code == parley.Cancelled))
 	}
+	if t := &q.trace.here; t.ID != [16]byte{} {
+		attributes = append(attributes, slog.String(otlp.TraceAttribute, hex.EncodeToString(t.ID[:])))
+		if q.trace.sends && t.Sampled { // the collector has the span
+			attributes = append(attributes, slog.String(otlp.SpanAttribute, hex.EncodeToString(t.Span[:])))
+		}
+	}
 	if to := q.answer.routing; to != nil {
 		attributes = append(attributes, slog.String("worker", to.Worker), slog.String("pool", to.Pool),
 			slog.String("why", to.Reason), slog.Int("moves", to.Moves))
