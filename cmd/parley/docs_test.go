@@ -15,7 +15,7 @@ import (
 
 // flagsOfOthers are what the documents say of other programs.
 var flagsOfOthers = map[string]bool{"--gpus": true, "--env-file": true, "--settings": true, "--profile": true,
-	"--metrics": true, "--enable-metrics": true, "--enable-sleep-mode": true,
+	"--metrics": true, "--enable-metrics": true, "--enable-sleep-mode": true, "--replicas": true,
 	"--kv-events-config": true, "--reasoning-parser": true, "--sleep-idle-seconds": true}
 
 // TestDocumentsNameRealFlags wants every flag in the documents to be one of a command,
