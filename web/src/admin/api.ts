@@ -58,6 +58,19 @@ export interface Worker {
   hits: number;
   busy: number;
   preemptions: number;
+  device?: Device;
+}
+
+/** The GPU of a worker. What is not known is absent. Shares are of 1, memory in bytes, clocks in hertz. */
+export interface Device {
+  name: string;
+  busy?: number;
+  bandwidth?: number;
+  memory_used?: number;
+  memory?: number;
+  clock?: number;
+  clock_max?: number;
+  throttled?: string[];
 }
 
 export interface Picture {
