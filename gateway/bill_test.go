@@ -469,7 +469,7 @@ func TestTurnsInTheBackgroundHaveLimits(t *testing.T) {
 		}
 		s.gateway.runs.Wait()
 		synctest.Wait() // an answer is there before it is remembered
-		lives := s.gateway.records.Recent(admin.Filter{Outcome: admin.OK, Model: modelID}, 10)
+		lives := s.gateway.records.Requests(&admin.Filter{Outcome: admin.OK, Model: modelID}, "", 10).Requests
 		if len(lives) != 1 || lives[0].OutputTokens == 0 {
 			t.Errorf("a turn that was computed apart from its client is remembered as %+v", lives)
 		}

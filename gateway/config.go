@@ -19,6 +19,7 @@ import (
 	"parley/gateway/ledger"
 	"parley/gateway/limit"
 	"parley/gateway/models"
+	"parley/gateway/ops"
 	"parley/gateway/otlp"
 	"parley/gateway/record"
 	"parley/gateway/runs"
@@ -35,6 +36,8 @@ type Config struct {
 	Models []models.Config
 	// Version is that of the program, as GET /version shows it.
 	Version string
+	// Settings are what the program was told, for operators to see.
+	Settings []ops.Setting
 	// Log receives one line per finished request; default: slog.Default().
 	Log *slog.Logger
 	// Now is the clock of answers and measurements; default: time.Now.
@@ -74,6 +77,8 @@ type Config struct {
 	StoreFull func() bool
 	// Audit records who changed the server, and how. May be nil.
 	Audit *audit.Log
+	// Trend keeps what charts show over restarts; nil keeps it in memory.
+	Trend *record.TrendStore
 	// NoAddresses keeps the addresses of clients out of request lines and the audit log.
 	NoAddresses bool
 	// Retention says how long what is stored is kept.

@@ -88,6 +88,7 @@ func (g *Gateway) dispatch(c *call) error {
 	if c.Identity, err = g.who(c); err != nil {
 		return err
 	}
+	c.Record.Person = g.fromPage(c)
 	g.audit(c)
 	if c.access.operates() {
 		c.Header().Set("Cache-Control", "no-store")

@@ -2,10 +2,8 @@ package gateway
 
 import (
 	"net/http"
-	"slices"
 
 	"parley"
-	"parley/gateway/models"
 )
 
 // A health is the answer of the probes.
@@ -21,13 +19,24 @@ func (g *Gateway) healthz(c *call) error {
 }
 
 // readyz answers GET /readyz: new requests can be answered. Not so while
-// draining, or while no worker lists a model that is served.
+// draining, or while no model has a worker that is up.
 func (g *Gateway) readyz(c *call) error {
-	switch {
-	case g.draining.Load():
+	if g.draining.Load() {
 		return parley.Errorf(parley.Unavailable, "The server is shutting down.")
-	case !slices.ContainsFunc(g.models.All(), (*models.Model).Ready):
-		return parley.Errorf(parley.Unavailable, "No worker serves a model yet.")
+	}
+	var unready error
+	for _, m := range g.models.All() {
+		err := m.Unready()
+		if err == nil {
+			unready = nil
+			break
+		}
+		if unready == nil {
+			unready = err
+		}
+	}
+	if unready != nil {
+		return unready
 	}
 	if full := g.config.StoreFull; full != nil && full() {
 		return c.Reply(http.StatusOK, health{Status: "degraded", Reason: "The disk of the store is full: " +

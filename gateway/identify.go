@@ -71,6 +71,14 @@ func (g *Gateway) identifyWithoutKeys(c *call) (who tenant.Identity, err error) 
 	return who, err
 }
 
+// fromPage reports whether a person waits for a call: one of the pages sent it, which
+// sign in with a cookie, and not a program with a key.
+func (g *Gateway) fromPage(c *call) bool {
+	_, shown := tenant.Shown(c.Request.Header)
+	_, cookie := g.cookies.Value(c.Request, c.access.scope())
+	return cookie && !shown && c.Identity.Organization != ""
+}
+
 // keyless reports whether there are no keys to tell callers apart.
 func (g *Gateway) keyless() bool { return g.config.Keys == nil || g.config.Keys.Empty() }
 

@@ -50,6 +50,7 @@ func New(config Config) (*Gateway, error) {
 		Objectives: g.objectives,
 		Traces:     config.Traces,
 		Fleet:      config.Fleet,
+		Trend:      config.Trend,
 	}); err != nil {
 		return nil, fmt.Errorf("gateway metrics: %w", err)
 	}
@@ -80,6 +81,12 @@ func New(config Config) (*Gateway, error) {
 		Draining:     g.draining.Load,
 		Text:         g.models.TextOf,
 		Quotas:       g.quotas,
+		Process: ops.Process{
+			Version:  config.Version,
+			Started:  config.Now(),
+			Settings: config.Settings,
+			Models:   g.models.All,
+		},
 	}
 	if config.Store != nil {
 		if g.runs, err = runs.Open(config.runs()); err != nil {

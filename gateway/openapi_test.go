@@ -426,6 +426,7 @@ GET /v1/organization/projects/{project}/users: List the users of an organisation
 POST /v1/organization/projects/{project}/users/{user}: Change the limits of a user
 GET /admin/api/now: Show what the server does now
 GET /admin/api/about: Show which parts the server has
+GET /admin/api/server: Describe the process, its models and its settings
 GET /admin/api/history: Show what the server did
 GET /admin/api/plan: Show the measurements that capacity plans need
 GET /admin/api/live: Follow what the server does, as a stream

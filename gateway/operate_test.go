@@ -59,12 +59,13 @@ func TestNowAndHistory(t *testing.T) {
 		if len(p.Promises) != 3 || p.Promises[0].Kept != 1 || p.Promises[0].Count < 50 || p.Promises[2].Kept != 0 {
 			t.Errorf("promises %+v: all were answered, every gap took 100 ms", p.Promises)
 		}
-		h := decodeAs[ops.HistoryList](t, s.atHome(t.Context(), "/admin/api/history?step=5").Body.String())
-		if len(h.Data) < 10 || h.Data[3].Requests == 0 || h.Data[3].Decode == 0 {
+		h := decodeAs[ops.HistoryList](t, s.atHome(t.Context(), "/admin/api/history?range=15m").Body.String())
+		if len(h.Data) < 4 || h.Data[2].Requests == 0 || h.Data[2].Decode == 0 ||
+			h.StepSeconds != 15 || h.Until-h.From != 900 {
 			t.Errorf("%d points, %+v", len(h.Data), h.Data)
 		}
-		if w := s.atHome(t.Context(), "/admin/api/history?step=1"); w.Code != 400 {
-			t.Errorf("step=1 gives %d", w.Code)
+		if w := s.atHome(t.Context(), "/admin/api/history?range=1y"); w.Code != 400 {
+			t.Errorf("range=1y gives %d", w.Code)
 		}
 	})
 }

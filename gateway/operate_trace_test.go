@@ -116,5 +116,5 @@ func TestTracesReachACollector(t *testing.T) {
 
 // lives are the requests that have ended.
 func (s *server) lives() []*admin.RequestRecord {
-	return s.gateway.records.Recent(admin.Filter{}, 10)
+	return s.gateway.records.Requests(&admin.Filter{}, "", 10).Requests
 }

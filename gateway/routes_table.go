@@ -197,6 +197,7 @@ func (g *Gateway) operatorRoutes() []routeRow {
 		{"GET", metricsPath, metrics, false, on(g.operators.ShowMetrics)},
 		{"GET", "/admin/api/now", operator, false, on(g.operators.ShowNow)},
 		{"GET", "/admin/api/about", operator, false, on(g.operators.ShowParts)},
+		{"GET", "/admin/api/server", operator, false, on(g.operators.ShowServer)},
 		{"GET", "/admin/api/history", operator, false, on(g.operators.ShowHistory)},
 		{"GET", "/admin/api/plan", operator, false, on(g.operators.ShowPlan)},
 		{"GET", "/admin/api/live", operator, false, on(g.operators.FollowNow)},

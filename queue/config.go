@@ -21,6 +21,8 @@ type Config struct {
 	// are not to be slowed by more; default 50 ms. Where the workers are slower by
 	// themselves it is twice what they take when little is asked of them.
 	TokenMax time.Duration
+	// PersonWaitMax bounds how long an entry of a person may wait; default 10 min.
+	PersonWaitMax time.Duration
 	// RetryMax bounds the time that those turned away are told; default 60 s,
 	// the longest that clients obey.
 	RetryMax time.Duration
@@ -41,12 +43,13 @@ type Tier struct {
 }
 
 const (
-	depthDefault = 1024
-	holdDefault  = 100 * time.Millisecond
-	tokenDefault = 50 * time.Millisecond
-	retryDefault = 60 * time.Second
-	waitDefault  = 60 * time.Second
-	retryMin     = time.Second
+	depthDefault  = 1024
+	holdDefault   = 100 * time.Millisecond
+	tokenDefault  = 50 * time.Millisecond
+	retryDefault  = 60 * time.Second
+	waitDefault   = 60 * time.Second
+	personDefault = 10 * time.Minute
+	retryMin      = time.Second
 )
 
 // Validate reports everything that is wrong with c, joined into one error.
@@ -63,9 +66,9 @@ func (c *Config) Validate() error {
 				t.WaitMax)
 		}
 	}
-	if c.DepthMax < 0 || c.Hold < 0 || c.TokenMax < 0 || c.RetryMax < 0 {
-		wrong("DepthMax is %d, Hold %v, TokenMax %v and RetryMax %v: none may be negative", c.DepthMax, c.Hold,
-			c.TokenMax, c.RetryMax)
+	if min(c.Hold, c.TokenMax, c.RetryMax, c.PersonWaitMax) < 0 || c.DepthMax < 0 {
+		wrong("DepthMax is %d, Hold %v, TokenMax %v, RetryMax %v and PersonWaitMax %v: none may be negative",
+			c.DepthMax, c.Hold, c.TokenMax, c.RetryMax, c.PersonWaitMax)
 	}
 	s := c.Shed.withDefaults()
 	if s.Stop < 0 || s.Stop >= s.Start {
@@ -74,11 +77,13 @@ func (c *Config) Validate() error {
 	return errors.Join(problems...)
 }
 
-func (c Config) withDefaults() Config {
+// WithDefaults returns c with defaults in place of zeros.
+func (c Config) WithDefaults() Config {
 	setDefault(&c.DepthMax, depthDefault)
 	setDefault(&c.Hold, holdDefault)
 	setDefault(&c.TokenMax, tokenDefault)
 	setDefault(&c.RetryMax, retryDefault)
+	setDefault(&c.PersonWaitMax, personDefault)
 	weights := [parley.Classes]float64{parley.Free: 1, parley.Pro: 4, parley.Enterprise: 16}
 	depths := [parley.Classes]int{parley.Free: max(1, c.DepthMax/2), parley.Pro: max(1, c.DepthMax*3/4),
 		parley.Enterprise: c.DepthMax}

@@ -33,6 +33,11 @@
 //     tenant of the same tier that has more waiting; never one of a higher tier.
 //   - While the wait stands too long, a share of what comes is shed (see [Shed]).
 //
+// People who sit before a page and see their position are an exception: they wait for up
+// to [Config.PersonWaitMax] and are neither shed nor displaced. They have an account of
+// their own beside the programs of their tenant, so a flood of those does not delay them;
+// and they take the place of a program's entry where the queue is full.
+//
 // Retry times spread out: each rejected request is given the time at which the ones
 // rejected before it will have been served.
 //

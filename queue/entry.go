@@ -12,6 +12,10 @@ type Entry struct {
 	// Class is the entry's tier, Tenant who it is for. Any text is a tenant.
 	Class  parley.Class
 	Tenant string
+	// Person is set if a person waits for it and sees its position. People of a tenant
+	// have an account of their own beside its programs. They wait instead of being
+	// refused: only a queue that is full of other people refuses one.
+	Person bool
 	// Prompt counts its tokens, Cached those of them that are known to be
 	// computed already, Choices the continuations wanted; 0 means one. CachedKnown
 	// says that no more are: otherwise the tenant's mean may be taken.
@@ -74,6 +78,14 @@ func (e *Entry) State() State { return e.state }
 
 // Work returns what the entry is expected to cost, in tokens.
 func (e *Entry) Work() int { return e.work }
+
+// account names who the service of the entry is counted for.
+func (e *Entry) account() string {
+	if e.Person {
+		return e.Tenant + "\x00people"
+	}
+	return e.Tenant
+}
 
 // Until returns when the waiting ends at the latest.
 func (e *Entry) Until() time.Time { return e.deadline }

@@ -12,7 +12,7 @@ type tier struct {
 	floor             float64 // the account of the tenant that was served last, before that
 	tenants           *fairshare.Group[tenant, *tenant]
 	// present are the tenants that wait, by whose turn it is; longest are the
-	// same by how many of their entries wait, most first.
+	// same by how many of their entries wait, most first, with people behind.
 	present, longest heap[*tenant]
 	waiting          int
 	work             int
@@ -23,6 +23,7 @@ type tier struct {
 type tenant struct {
 	fairshare.Party
 	head, tail *Entry
+	people     bool // whether people wait here, and no program
 	waiting    int
 	work       int // of the entries that wait
 	left       int // work that ever left from the head
@@ -42,12 +43,24 @@ func newTier(cfg Tier) tier {
 			return a.head.order < b.head.order
 		}, place: func(t *tenant) *int { return &t.turn }},
 		longest: heap[*tenant]{less: func(a, b *tenant) bool {
+			if a.people != b.people {
+				return b.people
+			}
 			if a.waiting != b.waiting {
 				return a.waiting > b.waiting
 			}
 			return a.tail.order > b.tail.order
 		}, place: func(t *tenant) *int { return &t.long }},
 	}
+}
+
+// programs returns the tenant with the most waiting whose entries come from programs; nil
+// if there is none.
+func (t *tier) programs() *tenant {
+	if longest := t.longest.top(); longest != nil && !longest.people {
+		return longest
+	}
+	return nil
 }
 
 // neighbours are where an entry stands among those of its tenant.

@@ -11,7 +11,7 @@ func New(cfg Config) (*Queue, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	cfg = cfg.withDefaults()
+	cfg = cfg.WithDefaults()
 	q := &Queue{cfg: cfg, known: 1, intake: newIntake(cfg.Hold), shed: newShedder(cfg.Shed)}
 	q.output = mean{value: outputUnknown}
 	q.deadlines = heap[*Entry]{less: func(a, b *Entry) bool {
@@ -65,7 +65,7 @@ func (q *Queue) Push(e *Entry, now time.Time) Verdict {
 	if !e.Arrived.IsZero() {
 		e.arrived = e.Arrived
 	}
-	e.deadline = e.arrived.Add(t.WaitMax)
+	e.deadline = e.arrived.Add(q.waitMax(e))
 	if !e.Deadline.IsZero() && e.Deadline.Before(e.deadline) {
 		e.deadline = e.Deadline
 	}
@@ -74,14 +74,15 @@ func (q *Queue) Push(e *Entry, now time.Time) Verdict {
 		e.due = e.arrived.Add(ttft)
 		q.shed.promise(ttft, now)
 	}
-	e.tenant, _ = t.tenants.Join(e.Tenant)
+	e.tenant, _ = t.tenants.Join(e.account())
+	e.tenant.people = e.Person
 	e.prompt, e.work = q.expect(e)
 	q.shed.comes(e.work)
-	if q.shed.drop(e.Class, e.tenant.waiting > 0) {
+	if !e.Person && q.shed.drop(e.Class, e.tenant.waiting > 0) {
 		return q.refuse(e, Overload, q.standing())
 	}
 	wait := q.waitIfPushed(e)
-	if wait > e.deadline.Sub(now) {
+	if !e.Person && wait > e.deadline.Sub(now) {
 		return q.refuse(e, Late, wait)
 	}
 	verdict := Verdict{Wait: wait}
@@ -93,6 +94,14 @@ func (q *Queue) Push(e *Entry, now time.Time) Verdict {
 	}
 	q.put(e)
 	return verdict
+}
+
+// waitMax returns how long an entry may wait.
+func (q *Queue) waitMax(e *Entry) time.Duration {
+	if e.Person {
+		return q.cfg.PersonWaitMax
+	}
+	return q.cfg.Tiers[e.Class].WaitMax
 }
 
 func (q *Queue) refuse(e *Entry, why Reason, wait time.Duration) Verdict {
@@ -143,19 +152,19 @@ func (q *Queue) take(e *Entry, state State) {
 }
 
 // victim returns the entry that must go for e, or nil if none may: the newest
-// of the tenant with the most waiting, in the lowest tier that has any. In e's
-// own tier that must be a tenant with more waiting than e's would have.
+// of the tenant with the most waiting, in the lowest tier that has any, and no person's.
+// In e's own tier that must be a tenant with more waiting than e's would have.
 func (q *Queue) victim(e *Entry) *Entry {
 	class := e.Class
 	if t := &q.tiers[e.Class]; t.waiting < t.DepthMax {
 		for class = range e.Class + 1 {
-			if q.tiers[class].waiting > 0 {
+			if q.tiers[class].programs() != nil {
 				break
 			}
 		}
 	}
-	longest := q.tiers[class].longest.top()
-	if longest == nil || class == e.Class && longest.waiting <= e.tenant.waiting+1 {
+	longest := q.tiers[class].programs()
+	if longest == nil || class == e.Class && !e.Person && longest.waiting <= e.tenant.waiting+1 {
 		return nil
 	}
 	return longest.tail
@@ -178,14 +187,14 @@ func (q *Queue) Expire(now time.Time) *Entry {
 // Trim ends the waiting of one entry that overload leaves no room for, and
 // returns it, or nil if there is none: what came before the overload was seen
 // waits no longer for it than what comes later. It is the newest of the tenant
-// with the most waiting, in the lowest tier. Call it until it returns nil.
+// with the most waiting, in the lowest tier, and no person's. Call it until it returns nil.
 func (q *Queue) Trim(now time.Time) *Entry {
 	q.observe(now)
 	if !q.shed.trims(q.standing(), q.waiting) {
 		return nil
 	}
 	for class := range q.tiers {
-		if longest := q.tiers[class].longest.top(); longest != nil {
+		if longest := q.tiers[class].programs(); longest != nil {
 			e := longest.tail
 			q.displace(e)
 			return e

@@ -14,7 +14,7 @@ import (
 //
 //	config [depth=N] [free-depth=N] [pro-depth=N] [free-wait=MS] [start=MS] [stop=MS] [min=N]
 //	pace N              the workers do so much work in a second
-//	push NAME tenant=T [class=free|pro|enterprise] prompt=N [most=N] [choices=N] [deadline=MS]
+//	push NAME tenant=T [class=free|pro|enterprise] prompt=N [most=N] [choices=N] [deadline=MS] [person=1]
 //	next                dispatch whatever may go
 //	serve               the same, and the workers begin each at once
 //	started NAME | cancel NAME
@@ -110,7 +110,7 @@ func (s *script) configure(words scripttest.Words) {
 
 func (s *script) push(words scripttest.Words) {
 	e := &Entry{Tenant: words.Value("tenant"), Prompt: words.Number("prompt"), MaxOutput: words.Number("most"),
-		Choices: words.Number("choices")}
+		Choices: words.Number("choices"), Person: words.Number("person") == 1}
 	for class := range parley.Class(parley.Classes) {
 		if words.Value("class") == class.String() {
 			e.Class = class

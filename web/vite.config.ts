@@ -7,7 +7,7 @@ import { defineConfig, type Plugin } from 'vite';
 import { prerender } from './prerender';
 
 /** What the built files are made from: web_test.go lists the same. */
-const sources = ['admin.html', 'index.html', 'package-lock.json', 'package.json', 'prerender.ts', 'public', 'src', 'svelte.config.js', 'tsconfig.json', 'vite.config.ts', 'vite.plan.config.ts'];
+const sources = ['../docs/runbook.md', 'admin.html', 'index.html', 'package-lock.json', 'package.json', 'prerender.ts', 'public', 'src', 'svelte.config.js', 'tsconfig.json', 'vite.config.ts', 'vite.plan.config.ts'];
 
 function filesIn(path: string): string[] {
   const entries = (() => {

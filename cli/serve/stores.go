@@ -19,6 +19,7 @@ import (
 	"parley/gateway/issuer"
 	"parley/gateway/ledger"
 	"parley/gateway/limit"
+	"parley/gateway/record"
 	"parley/gateway/relay"
 	"parley/gateway/tenant"
 )
@@ -29,6 +30,7 @@ type stores struct {
 	store  *convo.Store
 	full   func() bool // whether the disk of the store is full
 	audit  *audit.Log
+	trend  *record.TrendStore
 	ledger *ledger.Ledger
 	limits limit.Book
 	// budgets tell when one is nearly spent.
@@ -73,6 +75,9 @@ func openStores(ctx context.Context, s *settings.Settings, registry prometheus.R
 	}
 	k.closers = append(k.closers, k.ledger.Close)
 	if k.audit, err = audit.Open(ctx, d, s.AuditKeep, log); err != nil {
+		return k, fmt.Errorf("%w (choose another with --store)", err)
+	}
+	if k.trend, err = record.OpenTrend(ctx, d); err != nil {
 		return k, fmt.Errorf("%w (choose another with --store)", err)
 	}
 	if err = k.openKeys(ctx, d, s, log); err != nil {
@@ -199,7 +204,7 @@ func (k *stores) spent(ctx context.Context, account string, now time.Time) (limi
 
 // give hands what is kept to a gateway.
 func (k *stores) give(config *gateway.Config) {
-	config.StoreFull, config.Audit = k.full, k.audit
+	config.StoreFull, config.Audit, config.Trend = k.full, k.audit, k.trend
 	config.Store, config.Ledger, config.Limits, config.Prices = k.store, k.ledger, k.limits, k.prices
 	config.Issuer = k.issuer
 	config.Keys, config.BudgetAlert, config.Share.Relay = k.keys, k.alert, k.relay

@@ -22,10 +22,11 @@ var overloadSettings = []Setting{
 		set: setCount(func(s *Settings) *int { return &s.Admission.Queue.DepthMax })},
 	{
 		Key:   "queue-wait",
-		wants: "a time such as 30s, or tier=time",
+		wants: "a time such as 30s, or tier=time, or people=time",
 		many:  true,
 		set:   setQueueWait,
-		Help:  "reject requests that are queued for longer than `[TIER=]DURATION`; repeatable (default 60s)",
+		Help: "reject requests that are queued for longer than `[TIER=]DURATION`, those of people on the chat page " +
+			"after people=DURATION; repeatable (default 60s, people=10m)",
 	},
 	{
 		Key:   "tier-weight",
@@ -95,9 +96,13 @@ func tiersOf(q *queue.Config, text string) (tiers []*queue.Tier, rest string) {
 
 func setQueueWait(s *Settings, text string) error {
 	tiers, rest := tiersOf(&s.Admission.Queue, text)
+	people := strings.HasPrefix(text, "people=")
 	d, err := time.ParseDuration(rest)
-	if err != nil || d <= 0 || len(tiers) == 0 {
+	if err != nil || d <= 0 || len(tiers) == 0 && !people {
 		return errBadValue
+	}
+	if people {
+		s.Admission.Queue.PersonWaitMax = d
 	}
 	for _, t := range tiers {
 		t.WaitMax = d
@@ -147,6 +152,7 @@ func (s *Settings) FrontConfig() gateway.Config {
 	admission.Queue.TokenMax = s.SLO.TPOT // what is promised
 	config := gateway.Config{
 		Version:        cli.Version,
+		Settings:       s.All,
 		NoTitles:       !s.Titles,
 		NoAddresses:    !s.LogAddresses,
 		TierContexts:   s.Tiers,

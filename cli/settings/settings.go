@@ -16,6 +16,7 @@ import (
 	"parley/gateway/ledger"
 	"parley/gateway/limit"
 	"parley/gateway/models"
+	"parley/gateway/ops"
 	"parley/gateway/tenant"
 )
 
@@ -36,6 +37,13 @@ type Settings struct {
 	Collector Collector
 	// SafetyPolicy is the file that says what is allowed; empty flags only.
 	SafetyPolicy string
+	Origin
+}
+
+// An Origin is where settings come from.
+type Origin struct {
+	// All are the settings with what was given for them, without secrets.
+	All []ops.Setting
 	// Warning is what the log says of where the settings come from.
 	Warning string
 }

@@ -77,6 +77,9 @@ func GatherOver(out *Settings, flags Flags, environ func(string) (string, bool),
 	for i := range everySetting {
 		s := &everySetting[i]
 		texts, where := fromFile[s.Key], "" // already checked, with its line
+		if len(texts) > 0 {
+			where = file
+		}
 		if text, ok := environ(s.Variable()); ok && text != "" {
 			texts, where = []string{text}, s.Variable()
 			if s.many {
@@ -87,6 +90,7 @@ func GatherOver(out *Settings, flags Flags, environ func(string) (string, bool),
 			texts, where = f.texts, "--"+s.Key
 		}
 		given[s.Key] = len(texts) > 0
+		out.All = append(out.All, s.shown(texts, where))
 		for _, text := range texts {
 			if err := s.apply(out, text); err != nil {
 				problems = append(problems, fmt.Errorf("%s: %w", where, err))

@@ -134,6 +134,9 @@ func TestOverloadSettings(t *testing.T) {
 		{"queue-wait", "pro=5s", func(s *Settings) bool {
 			return s.Admission.Queue.Tiers[0].WaitMax == 0 && s.Admission.Queue.Tiers[1].WaitMax == 5*time.Second
 		}},
+		{"queue-wait", "people=5s", func(s *Settings) bool {
+			return s.Admission.Queue.Tiers[0].WaitMax == 0 && s.Admission.Queue.PersonWaitMax == 5*time.Second
+		}},
 		{"tier-weight", "enterprise=32", func(s *Settings) bool { return s.Admission.Queue.Tiers[2].Weight == 32 }},
 		{"shed-start", "off", func(s *Settings) bool { return s.Admission.Queue.Shed.Off }},
 		{"shed-start", "4s", func(s *Settings) bool { return s.Admission.Queue.Shed.Start == 4*time.Second }},

@@ -16,6 +16,11 @@
 //	verdict.go   the bottleneck, in one sentence
 //	episode.go   what was wrong some minutes ago
 //	now.go       all of it together, now and over the last hour
+//	sample.go    what happened between two readings, for charts
+//	trend.go     the same over 30 days in bounded space: periods of several resolutions,
+//	             in which samples add up; trend_sample.go, trend_times.go and trend_points.go
+//	             are what they consist of and how charts draw them
 //	recent.go    the latest requests, each with its timeline
+//	query.go     which of them to show, page by page
 //	timeline.go  where the time of a request went, stage by stage
 package admin

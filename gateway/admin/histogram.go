@@ -50,16 +50,20 @@ func (h *Histogram) since(before *Histogram) Histogram {
 	return d
 }
 
-// within returns how many of those counted after an earlier reading are in each
-// bucket, with those that are in none at the end.
-func (h *Histogram) within(before *Histogram) []uint64 {
+// within returns the times that were counted after an earlier reading.
+func (h *Histogram) within(before *Histogram) (times Latencies) {
 	d := h.since(before)
-	counts, below := []uint64{}, uint64(0)
-	for _, upTo := range append(d.Counts[:len(d.Counts):len(d.Counts)], d.Count) {
-		counts = append(counts, upTo-min(below, upTo))
-		below = upTo
+	below, low := uint64(0), 0.
+	for i, high := range d.Bounds {
+		if n := d.Counts[i] - min(below, d.Counts[i]); n > 0 {
+			times = append(times, Bucket{Low: low, High: high, Count: n})
+		}
+		below, low = d.Counts[i], high
 	}
-	return counts
+	if d.Count > below {
+		times = append(times, Bucket{Low: low, Count: d.Count - below})
+	}
+	return times
 }
 
 // Quantile returns the time that the share q of all did not exceed, spread evenly

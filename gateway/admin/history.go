@@ -1,6 +1,8 @@
 package admin
 
-import "time"
+import (
+	"time"
+)
 
 const (
 	// Step is the time between two stored readings.
@@ -26,19 +28,25 @@ func NewHistory() *History {
 	return &History{ring: make([]*Reading, 0, int(Kept/Step)+1)}
 }
 
-// Add takes a reading. It is stored if a step has passed since the last stored one.
-func (h *History) Add(r *Reading) {
-	if h.latest != nil && !r.At.After(h.latest.At) {
-		return // the clock was set back
+// Add takes a reading. It is stored if a step has passed since the last stored one. Add
+// returns what happened since the reading before, or since the start, when all counters
+// were 0; ok is false if the clock was set back.
+func (h *History) Add(r *Reading) (happened Sample, ok bool) {
+	last := h.latest
+	if last != nil && !r.At.After(last.At) {
+		return happened, false
 	}
 	h.latest = r
+	if last == nil {
+		last = &Reading{}
+	}
 	if before := h.Before(ratesOver); before != nil {
 		for i := range r.Workers {
 			r.Workers[i].compare(before, r.At.Sub(before.At))
 		}
 	}
 	if n := len(h.ring); n > 0 && r.At.Sub(h.at(n-1).At) < Step-Step/10 {
-		return
+		return sampleBetween(last, r), true
 	}
 	if len(h.ring) < cap(h.ring) {
 		h.ring = append(h.ring, r)
@@ -49,6 +57,7 @@ func (h *History) Add(r *Reading) {
 	if n := len(h.ring); n > workersKept {
 		h.at(n - workersKept - 1).forgetWorkers()
 	}
+	return sampleBetween(last, r), true
 }
 
 // workersKept is how many readings keep each worker separately: a fleet may have
@@ -58,7 +67,7 @@ const workersKept = int(2 * time.Minute / Step)
 // at returns the i-th oldest stored reading.
 func (h *History) at(i int) *Reading { return h.ring[(h.next+i)%len(h.ring)] }
 
-// TTFTBounds are the upper bounds, in seconds, of what [Point.TTFTCounts] counts.
+// TTFTBounds are the upper bounds, in seconds, of the buckets of first tokens.
 func (h *History) TTFTBounds() []float64 {
 	if h.latest == nil {
 		return []float64{}

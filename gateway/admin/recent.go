@@ -144,20 +144,3 @@ func (r *Recent) LimitedSince(since time.Time) (found []LimitedBy) {
 	})
 	return found
 }
-
-// A Filter selects requests. Empty fields select all.
-type Filter struct{ Model, Outcome, Tenant string }
-
-// List returns at most limit requests that f selects, newest first.
-func (r *Recent) List(f Filter, limit int) []*RequestRecord {
-	found := []*RequestRecord{}
-	for i := len(r.ring) - 1; i >= 0 && len(found) < limit; i-- {
-		l := r.ring[(r.next+i)%len(r.ring)]
-		if matches(f.Model, l.Model) && matches(f.Outcome, l.Outcome) && matches(f.Tenant, l.Tenant) {
-			found = append(found, l.Tell())
-		}
-	}
-	return found
-}
-
-func matches(wanted, has string) bool { return wanted == "" || wanted == has }

@@ -21,7 +21,7 @@ import (
 //	worker NAME [kv=SHARE] [running=N] [waiting=N] [state=STATE] [busy=+S] [preempted=+N] [asked=+N] [hit=+N]
 //	now                  the picture, with its verdict
 //	promises             how objectives are kept
-//	points SECONDS       the history
+//	points SECONDS       the history of so long
 //
 // queue and worker hold from the next read on.
 func TestScripts(t *testing.T) {
@@ -40,6 +40,7 @@ type script struct {
 	*scripttest.Script
 	reading Reading
 	history *History
+	trend   Trend
 }
 
 var bounds = func() (b []float64) {
@@ -77,9 +78,14 @@ func (s *script) run(verb string, words []string) {
 				p.Kept, p.Count, p.Goal, p.Burn5m, p.Burn1h)
 		}
 	case "points":
-		for _, p := range s.history.Points(time.Duration(s.number(words[0])) * time.Second) {
-			s.Say("%d: running %d waiting %d kv %.2f requests %.2f/s decode %.1f/s ttft95 %.3f",
-				p.At-1_000_000, p.Running, p.Waiting, p.KV, p.Requests, p.Decode, p.TTFT95)
+		span := ResolutionFor(time.Duration(s.number(words[0])) * time.Second)
+		for _, p := range Points(s.trend.Since(span, time.Time{}), s.reading.At.Add(time.Hour), nil) {
+			first := "none"
+			if p.TTFT95 != nil {
+				first = fmt.Sprintf("%.3f", *p.TTFT95)
+			}
+			s.Say("%d: running %d waiting %d kv %.2f requests %.4f/s decode %.2f/s ttft95 %s",
+				p.At-1_000_000, p.Running, p.Waiting, p.KV, p.Requests, p.Decode, first)
 		}
 	default:
 		s.Fatalf("the script says %q", verb)
@@ -107,7 +113,9 @@ func (s *script) read(words []string) {
 	r.At = r.At.Add(time.Duration(s.number(words[0]) * float64(time.Second)))
 	copied := *r
 	copied.Queues, copied.Workers = slices.Clone(r.Queues), slices.Clone(r.Workers)
-	s.history.Add(&copied)
+	if happened, ok := s.history.Add(&copied); ok {
+		s.trend.Add(copied.At, &happened)
+	}
 }
 
 // set gives a number a value, or with + makes it grow.

@@ -24,12 +24,13 @@ func TestTimesAndEnds(t *testing.T) {
 	ends := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "parley_finish_total"}, []string{"reason"})
 	registry.MustRegister(stages, ends)
 	h := NewHistory()
+	var happened Sample
 	read := func(at int64) {
 		gathered, err := registry.Gather()
 		if err != nil {
 			t.Fatal(err)
 		}
-		h.Add(Read(gathered, time.Unix(at, 0)))
+		happened, _ = h.Add(Read(gathered, time.Unix(at, 0)))
 	}
 	ends.WithLabelValues("stop").Add(7)
 	read(100)
@@ -52,9 +53,8 @@ func TestTimesAndEnds(t *testing.T) {
 	if len(p.Finishes) != 2 || p.Finishes["stop"] != 2 || p.Finishes["length"] != 1 {
 		t.Errorf("ends %v", p.Finishes)
 	}
-	points := h.Points(15 * time.Second)
-	if len(points) != 1 || !slices.Equal(points[0].TTFTCounts, []uint64{1, 2, 0, 1}) ||
-		!slices.Equal(h.TTFTBounds(), []float64{0.1, 1, 10}) {
-		t.Errorf("points %+v within %v", points, h.TTFTBounds())
+	want := Latencies{{High: 0.1, Count: 1}, {Low: 0.1, High: 1, Count: 2}, {Low: 10, Count: 1}}
+	if !slices.Equal(happened.TTFT, want) || !slices.Equal(h.TTFTBounds(), []float64{0.1, 1, 10}) {
+		t.Errorf("first tokens %v within %v, want %v", happened.TTFT, h.TTFTBounds(), want)
 	}
 }

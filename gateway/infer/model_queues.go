@@ -18,6 +18,14 @@ type Model struct {
 	queues *modelQueues
 }
 
+// Unready says why no worker can begin a request for the model now; nil if one can.
+func (m *Model) Unready() error {
+	if slices.ContainsFunc(m.queues.of, func(t *poolQueue) bool { return t.ready() > 0 }) {
+		return nil
+	}
+	return m.queues.pools.NoWorkers(&parley.Request{Model: m.ID})
+}
+
 // modelQueues are the queues of one model: one for each pool of workers, so that what
 // is asked of one pool holds up no request of another.
 type modelQueues struct {
@@ -52,6 +60,8 @@ func (q *modelQueues) open(config *Admission, m *Model, pool string, counted *ad
 	for class, tier := range config.Queue.Tiers {
 		t.impatient[class] = tier.WaitMax > 0 && tier.WaitMax < config.FirstTokenMax
 	}
+	people := config.Queue.PersonWaitMax
+	t.impatientPeople = people > 0 && people < config.FirstTokenMax
 	q.of = append(q.of, t)
 	return nil
 }
@@ -91,11 +101,12 @@ func (q *modelQueues) choose(r *parley.Request, now time.Time) (first *poolQueue
 	return first
 }
 
-// answer waits for a turn, and then has a worker of the pool answer, through wrap.
-func (q *modelQueues) answer(wrap func(parley.Worker) parley.Worker) source {
+// answer waits for a turn, as a person or a program, and then has a worker of the pool
+// answer, through wrap.
+func (q *modelQueues) answer(person bool, wrap func(parley.Worker) parley.Worker) source {
 	return func(ctx context.Context, r *parley.Request) iter.Seq2[Step, error] {
 		return func(yield func(Step, error) bool) {
-			k, err := q.enter(r)
+			k, err := q.enter(r, person)
 			if err != nil {
 				yield(Step{}, err)
 				return
@@ -117,7 +128,7 @@ func (q *modelQueues) answer(wrap func(parley.Worker) parley.Worker) source {
 }
 
 // enter takes a place in a queue, or says why there is none.
-func (q *modelQueues) enter(r *parley.Request) (*ticket, error) {
+func (q *modelQueues) enter(r *parley.Request, person bool) (*ticket, error) {
 	now := q.now()
 	t := q.choose(r, now)
 	if t == nil {
@@ -134,6 +145,7 @@ func (q *modelQueues) enter(r *parley.Request) (*ticket, error) {
 		Owner:     k,
 		Class:     r.Class,
 		Tenant:    r.Tenant,
+		Person:    person,
 		Prompt:    len(r.Prompt),
 		Choices:   max(r.Choices, 1),
 		MaxOutput: r.MaxTokens,

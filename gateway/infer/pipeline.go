@@ -86,7 +86,11 @@ func (p *Pipeline) source(j *Task) source {
 	if alone {
 		return answered
 	}
-	return bounded(&p.admission, p.now, j.Arrived, answered)
+	limits := p.admission
+	if j.Person { // it may wait in the queue for longer than a program
+		limits.FirstTokenMax += limits.Queue.WithDefaults().PersonWaitMax
+	}
+	return bounded(&limits, p.now, j.Arrived, answered)
 }
 
 // worker answers at once.
@@ -95,7 +99,7 @@ func (p *Pipeline) worker(j *Task) source { return direct(j.wrap(j.Model.Worker)
 // queued answers when a request's turn has come. That it is reached says that the
 // cache had no answer.
 func (p *Pipeline) queued(j *Task) source {
-	begun, next := p.now(), j.Model.queues.answer(j.wrap)
+	begun, next := p.now(), j.Model.queues.answer(j.Person, j.wrap)
 	return func(ctx context.Context, r *parley.Request) iter.Seq2[Step, error] {
 		if j.Routed != nil {
 			j.Routed.CompareAndSwap(0, int64(p.now().Sub(begun)))

@@ -101,7 +101,8 @@ type poolQueue struct {
 	number     int
 	// impatient classes may wait for less long than for a first token: their wait
 	// continues with a worker that has not begun.
-	impatient [parley.Classes]bool
+	impatient       [parley.Classes]bool
+	impatientPeople bool
 
 	mu    sync.Mutex
 	queue *queue.Queue
@@ -350,7 +351,7 @@ func (t *poolQueue) computed(by *parley.Routing) bool {
 // patient returns a context that ends when the request has waited for as long as
 // it may and no worker has begun it: a worker may let it wait, too.
 func (t *poolQueue) patient(ctx context.Context, k *ticket) (within context.Context, end func()) {
-	if !t.impatient[k.Class] {
+	if k.Person && !t.impatientPeople || !k.Person && !t.impatient[k.Class] {
 		return ctx, func() {}
 	}
 	within, cancel := context.WithCancelCause(ctx)

@@ -25,7 +25,10 @@ type Task struct {
 	// Background jobs have no client: no limit on time protects it, and they yield to
 	// everything else at the worker instead of waiting in the queue.
 	Background bool
-	Share      SharePolicy
+	// Person is set if a person waits for it before a page that shows the place in the
+	// queue.
+	Person bool
+	Share  SharePolicy
 	// Wrap puts something between the queue and the worker; nil does not. Loose is
 	// the grammar that it may use instead of the requests' own.
 	Wrap  func(parley.Worker) parley.Worker

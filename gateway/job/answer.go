@@ -118,6 +118,7 @@ func (j *Job) run(ctx context.Context, p *Query, atOnce int, b *bill.Bill) *infe
 		Names:      []string{j.Record.ID, j.Record.ClientID},
 		Arrived:    j.Record.Started,
 		Background: j.Record.Background,
+		Person:     j.Record.Person,
 		Share:      j.sharing(p.model),
 		Wrap:       p.constraint.Worker,
 		Loose:      p.constraint.Loosely(),

@@ -61,7 +61,7 @@ func (m *Model) Residence() (bytes int64, until time.Time, loaded bool) {
 	if w, ok := m.Worker.(loadable); ok {
 		return w.Residence()
 	}
-	return m.About.Bytes, time.Time{}, m.Ready()
+	return m.About.Bytes, time.Time{}, m.listed()
 }
 
 // Truncate cuts a text to what fits the context.

@@ -135,7 +135,16 @@ func (m *Model) TokenLogprob(l parley.Logprob) openai.TokenLogprob {
 	return entry
 }
 
-// Ready reports whether the worker lists the model.
-func (m *Model) Ready() bool {
+// listed reports whether the worker lists the model.
+func (m *Model) listed() bool {
 	return slices.ContainsFunc(m.Worker.Models(), func(known parley.Model) bool { return known.ID == m.ID })
+}
+
+// Unready says why the model cannot answer now: its worker does not list it, or no worker
+// is up that could begin a request; nil if it can.
+func (m *Model) Unready() error {
+	if !m.listed() {
+		return parley.Errorf(parley.Unavailable, "No worker serves the model '%s' yet.", m.ID)
+	}
+	return m.Pipeline.Unready()
 }

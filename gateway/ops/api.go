@@ -38,6 +38,8 @@ type API struct {
 	Currency    string
 	// WriteWaitMax bounds one write to a client that does not read.
 	WriteWaitMax time.Duration
+	// Process is what is shown of the program itself.
+	Process Process
 	// Models is set if there is a model folder to show.
 	Models bool
 	// Draining reports whether the server shuts down.

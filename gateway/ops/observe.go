@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 	"net/http/pprof"
-	"strconv"
 	"time"
 
 	"parley"
@@ -55,29 +54,46 @@ func (a *API) ShowMetrics(x *exchange.Exchange) error {
 	return nil
 }
 
-// A HistoryList is what happened in the last hour, oldest first.
+// A HistoryList is what happened in some time until now, oldest first. From and Until
+// bound that time; steps in which no server ran have no point.
 type HistoryList struct {
 	Object      string        `json:"object"`
+	From        int64         `json:"from"`
+	Until       int64         `json:"until"`
 	StepSeconds float64       `json:"step_seconds"`
 	TTFTBounds  []float64     `json:"ttft_bounds"`
 	Data        []admin.Point `json:"data"`
 }
 
-// ShowHistory answers GET /admin/api/history?step=SECONDS.
+// ranges are how far charts look back.
+var ranges = map[string]time.Duration{
+	"":    time.Hour,
+	"15m": 15 * time.Minute,
+	"1h":  time.Hour,
+	"6h":  6 * time.Hour,
+	"24h": 24 * time.Hour,
+	"7d":  7 * 24 * time.Hour,
+	"30d": 30 * 24 * time.Hour,
+}
+
+// ShowHistory answers GET /admin/api/history?range=RANGE.
 func (a *API) ShowHistory(x *exchange.Exchange) error {
-	step := 15 * time.Second
-	if text := x.Request.URL.Query().Get("step"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 5 || n > 600 {
-			return parley.Invalid("step", "Invalid 'step': it must be a number of seconds, 5 to 600.")
-		}
-		step = time.Duration(n) * time.Second
+	length, known := ranges[x.Request.URL.Query().Get("range")]
+	if !known {
+		return parley.Invalid("range", "Invalid 'range': it must be 15m, 1h, 6h, 24h, 7d or 30d.")
 	}
-	points, bounds, err := a.Records.Points(step)
+	p, err := a.Records.Past(x.Request.Context(), length)
 	if err != nil {
 		return err
 	}
-	return x.Reply(http.StatusOK, HistoryList{"list", step.Seconds(), bounds, points})
+	return x.Reply(http.StatusOK, HistoryList{
+		Object:      "list",
+		From:        p.From.Unix(),
+		Until:       p.Until.Unix(),
+		StepSeconds: p.Step.Seconds(),
+		TTFTBounds:  p.Bounds,
+		Data:        p.Points,
+	})
 }
 
 // liveEvery is the time between two pictures of GET /admin/api/live.
@@ -114,27 +130,6 @@ func (a *API) FollowNow(x *exchange.Exchange) error {
 		}
 	}
 	return nil
-}
-
-// A RequestList is the latest requests, newest first.
-type RequestList struct {
-	Object string                 `json:"object"`
-	Data   []*admin.RequestRecord `json:"data"`
-}
-
-// ListRequests answers GET /admin/api/requests.
-func (a *API) ListRequests(x *exchange.Exchange) error {
-	query, limit := x.Request.URL.Query(), 100
-	if text := query.Get("limit"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 || n > admin.RecentMax {
-			return parley.Invalid("limit", "Invalid 'limit': it must be a number, 1 to %d.", admin.RecentMax)
-		}
-		limit = n
-	}
-	records := a.Records.Recent(admin.Filter{Model: query.Get("model"), Outcome: query.Get("outcome"),
-		Tenant: query.Get("tenant")}, limit)
-	return x.Reply(http.StatusOK, RequestList{"list", records})
 }
 
 // ShowRequest answers GET /admin/api/requests/{id}: what became of a request, by

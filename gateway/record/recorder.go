@@ -30,6 +30,8 @@ type Config struct {
 	Traces *otlp.Exporter
 	// Fleet is what knows the workers of other processes; nil if there are none.
 	Fleet *admin.Fleet
+	// Trend keeps what charts show over restarts; nil keeps it in memory.
+	Trend *TrendStore
 }
 
 // A Recorder makes the records of requests, and reads them when the requests have ended.

@@ -26,6 +26,8 @@ type About struct {
 	// Background requests have no client that waits: their times are not counted
 	// against objectives.
 	Background bool
+	// Person is set if it came from a page, before which a person waits.
+	Person bool
 	// Tags are what the client says that the request is for.
 	Tags ledger.Tags
 }

@@ -30,7 +30,7 @@ var (
 // the admin page's own requests, what hashes are made of, and former names of
 // settings that still work.
 var wordsOfPrograms = map[string][]string{
-	"gateway/ops/observe.go":   {`"tenant"`},
+	"gateway/ops/requests.go":  {`"tenant"`},
 	"gateway/job/request.go":   {`"tenant "`},
 	"gateway/job/scope.go":     {`"parley tenant salt 1\x00"`},
 	"cli/settings/access.go":   {`"tenant-kv-share"`},

@@ -87,9 +87,9 @@ test('everything is reached by keyboard, and what is wrong is filtered', async (
   await page.waitForFunction(() => document.activeElement?.id === 'find');
   await page.keyboard.press('Tab');
   await page.keyboard.press('Tab');
-  await page.keyboard.press('Tab');
+  await page.waitForFunction(() => document.activeElement?.id === 'outcome');
   await page.selectOption('#outcome', 'refused');
-  await page.waitForFunction(() => [...document.querySelectorAll('tbody .pill')].length > 0 && [...document.querySelectorAll('tbody .pill')].every((x) => x.textContent === 'refused 404'));
+  await page.waitForFunction(() => [...document.querySelectorAll('tbody .pill')].length > 0 && [...document.querySelectorAll('tbody .pill')].every((x) => x.textContent === 'invalid 404'));
   await page.locator('#outcome').blur();
   await page.keyboard.press('1');
   await page.waitForSelector('[data-number="running"]');

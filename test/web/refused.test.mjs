@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { answered, endless, kept, openPage, openPages, say, shot, wantAccessible } from './pages.mjs';
 
-const rig = openPages('--seqs', '1', '--share', 'off', '--queue-wait', '2s', '--shed-start', 'off');
+const rig = openPages('--seqs', '1', '--share', 'off', '--queue-wait', 'people=2s', '--shed-start', 'off');
 const question = 'Is there room for one more?';
 
 /** Has the server write for somebody else, and others wait at the engine's door, until it is told to stop. */
@@ -20,12 +20,12 @@ async function occupy() {
 }
 
 /** Has the page hear a longer time than the server says, so that there is one in which to press buttons. */
-async function stretch(page) {
+async function stretch(page, ms) {
   await page.route('**/messages', async (route) => {
     const response = await route.fetch();
     const body = await response.text();
     assert.match(body, /"retry_after_ms":\d+/, 'the server says when to try again');
-    await route.fulfill({ response, body: body.replace(/"retry_after_ms":\d+/, '"retry_after_ms":5000') });
+    await route.fulfill({ response, body: body.replace(/"retry_after_ms":\d+/, `"retry_after_ms":${ms}`) });
   });
 }
 
@@ -34,9 +34,9 @@ const button = (page, name) => page.getByRole('button', { name, exact: typeof na
 test('who is refused after waiting is told when to try again, and is answered if that is wanted', async () => {
   const release = await occupy();
   const page = await openPage(rig);
-  await stretch(page);
+  await stretch(page, 40_000);
   await say(page, question);
-  await button(page, /^Try again in \d s/).waitFor();
+  await button(page, /^Try again in \d+ s/).waitFor();
   await wantAccessible(page, 'counting');
   await shot(page, 'chat-refused-light');
   await release();
@@ -57,7 +57,7 @@ test('who is refused after waiting is told when to try again, and is answered if
 test('what is wanted tried again is tried when the server has said', async () => {
   const release = await occupy();
   const page = await openPage(rig);
-  await stretch(page);
+  await stretch(page, 5000);
   await say(page, question);
   await button(page, /^Try again in/).click();
   await release();

@@ -43,26 +43,34 @@ test('a queued chat shows its position and the estimated wait', async () => {
   await second.closeClean();
 });
 
-test('a rejected chat keeps its text, shows why, and is then answered', async () => {
-  const releases = [await occupy()];
-  const page = await openPage(rig);
-  // The line is as long as it may be; those in it are answered when the first has ended.
-  const others = new AbortController();
-  const body = { model: 'polly', messages: [{ role: 'user', content: 'Hello!' }], max_tokens: 20 };
-  const lined = Array.from({ length: 40 }, () => fetch(`${rig.server.url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json', ...asOwner(rig.server) }, body: JSON.stringify(body), signal: others.signal }).catch(() => null));
-  await say(page, 'Is there room for one more?');
-  const refused = page.locator('.broken.error, .failure');
-  await refused.waitFor();
-  assert.match(await refused.innerText(), /busy|overloaded/i);
-  await page.locator('article.mine', { hasText: 'Is there room for one more?' }).waitFor();
-  await wantAccessible(page, 'refused');
-  others.abort();
-  await Promise.all([...releases.map((release) => release()), ...lined]);
-  await refused.getByRole('button', { name: 'Try again' }).click();
-  await answered(page);
-  assert.deepEqual((await kept(rig, page)).map((m) => m.text)[0], 'Is there room for one more?');
-  await page.closeClean();
-});
+for (const [name, options] of Object.entries({
+  'on a desktop': {},
+  'on a phone in the dark': { colorScheme: 'dark', viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true },
+})) {
+  test(`a person waits beside a queue full of programs and sees the position, ${name}`, async () => {
+    const release = await occupy();
+    const page = await openPage(rig, options);
+    const others = new AbortController();
+    const body = { model: 'polly', messages: [{ role: 'user', content: 'Hello!' }], max_tokens: 20 };
+    const asked = Array.from({ length: 40 }, () =>
+      fetch(`${rig.server.url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json', ...asOwner(rig.server) }, body: JSON.stringify(body), signal: others.signal })
+        .then((r) => r.status)
+        .catch(() => 0),
+    );
+    // The queue is full: of the programs, some are refused.
+    assert.ok([429, 503].includes(await Promise.race(asked)));
+    await page.fill('#prompt', 'Is there room for one more?');
+    await page.getByRole('button', { name: 'Send' }).click();
+    await waits(page).getByText(/Queued: (next|\d+ ahead)/).waitFor();
+    await wantAccessible(page, 'waiting beside programs');
+    await shot(page, `chat-queued-${name.replaceAll(' ', '-')}`);
+    others.abort();
+    await Promise.all([release(), ...asked]);
+    await answered(page);
+    assert.equal((await kept(rig, page)).map((m) => m.text)[0], 'Is there room for one more?');
+    await page.closeClean();
+  });
+}
 
 test('while a long prompt is read, the page tells how far that is', async () => {
   const page = await openPage(rig);

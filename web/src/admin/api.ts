@@ -107,25 +107,39 @@ export interface Picture {
   workers: Worker[] | null;
 }
 
+/** What happened in one step. Null is what could not be measured, because nothing happened. */
 export interface Point {
+  /** When the step begins, in Unix seconds. */
   at: number;
   running: number;
   waiting: number;
   kv: number;
   busy: number;
-  hits: number;
+  hits: number | null;
   requests: number;
   prefill_tokens: number;
   decode_tokens: number;
-  ttft_p50: number;
-  ttft_p95: number;
-  gap_p50: number;
-  gap_p95: number;
   failed: number;
   turned_away: number;
-  preemptions: number;
+  ttft_p50: number | null;
+  ttft_p95: number | null;
+  gap_p50: number | null;
+  gap_p95: number | null;
+  /** The last bound, if a percentile lies beyond it. */
+  ttft_top?: number;
+  gap_top?: number;
   /** How many first tokens came within each bound, and not within the one before; the last beyond all. */
   ttft_counts: number[];
+}
+
+/** What happened between two times, in steps of seconds. Steps without a server have no point. */
+export interface Past {
+  from: number;
+  until: number;
+  step: number;
+  /** The bounds, in seconds, of what points count first tokens in. */
+  bounds: number[];
+  points: Point[];
 }
 
 export interface Stage {
@@ -165,4 +179,17 @@ export interface Life {
   ttft_ms: number;
   total_ms: number;
   stages: Stage[];
+}
+
+/** A page of the latest requests, in the order in which they started, the latest first. */
+export interface RequestList {
+  data: Life[];
+  has_more: boolean;
+  /** How many were selected, and how many of them are on earlier pages. */
+  total: number;
+  before: number;
+  /** When the oldest that is kept has started. */
+  oldest: string | null;
+  /** What can be selected. */
+  values: { models: string[]; organizations: string[]; keys: string[]; statuses: string[] };
 }

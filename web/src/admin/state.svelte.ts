@@ -1,7 +1,7 @@
 import { Failure, json, request, whenRefused } from '../shared/api';
 import { session, useTokenOfAddress, type Credential, type Session } from '../shared/session';
 import { eventsOf } from '../shared/sse';
-import type { Picture, Point } from './api';
+import type { Past, Picture } from './api';
 
 /** The parts of the page, in the order of the keys 1, 2, … 9, 0 */
 const all = [
@@ -16,6 +16,8 @@ const all = [
   { id: 'prefix', title: 'Prefixes', needs: 'fleet' },
   { id: 'audit', title: 'Audit', needs: 'audit' },
   { id: 'plan', title: 'Plan' },
+  { id: 'server', title: 'Server' },
+  { id: 'help', title: 'Help' },
 ] as const;
 
 /** All that a key holder sees who has no right to run the server. */
@@ -41,15 +43,18 @@ export interface Parts {
 const liveKept = 120; // seconds of single pictures, for what is drawn beside numbers
 const historyEveryMs = 15_000;
 
+/** How far charts look back, by what the server calls it. */
+export const ranges = { '15m': '15 minutes', '1h': 'hour', '6h': '6 hours', '24h': '24 hours', '7d': '7 days', '30d': '30 days' } as const;
+
+export type Range = keyof typeof ranges;
+
 /** What the page knows of the server. */
 class Operations {
   picture = $state.raw<Picture | null>(null);
   /** The latest seconds, oldest first. */
   lately = $state.raw<Picture[]>([]);
-  /** The last hour, oldest first. */
-  history = $state.raw<Point[]>([]);
-  /** The bounds, in seconds, of what its points count first tokens in. */
-  bounds = $state.raw<number[]>([]);
+  /** What charts show. */
+  past = $state.raw<Past>({ from: 0, until: 0, step: 15, bounds: [], points: [] });
   connected = $state(false);
   /** Why nothing can be shown; empty if all is well. */
   refused = $state('');
@@ -67,6 +72,9 @@ class Operations {
   seeking = $state(false);
   /** What follows the section in the address, such as a request's id. */
   detail = $state('');
+  /** What follows it after a question mark: how the section is shown. */
+  query = $state.raw(new URLSearchParams());
+  readonly range = $derived<Range>(((r: string | null) => (r !== null && r in ranges ? (r as Range) : '1h'))(this.query.get('range')));
 
   async start(): Promise<void> {
     whenRefused((failure) => {
@@ -79,7 +87,9 @@ class Operations {
     void this.learnSession();
     void json<Parts>('/admin/api/about').then((parts) => (this.parts = parts)).catch(() => undefined);
     void this.follow();
-    void this.lookBack();
+    $effect.root(() => {
+      $effect(() => this.lookBack(this.range));
+    });
   }
 
   async signIn(credential: Credential): Promise<void> {
@@ -104,13 +114,27 @@ class Operations {
   }
 
   readAddress(): void {
-    const [id, ...rest] = location.hash.slice(1).split('/');
+    const [path, query] = location.hash.slice(1).split('?', 2);
+    const [id, ...rest] = path!.split('/');
+    if (query !== this.query.toString()) this.query = new URLSearchParams(query);
     this.section = this.holder ? (id === 'people' ? 'people' : 'mine') : (all.find((s) => s.id === id)?.id ?? 'now');
     this.detail = decodeURIComponent(rest.join('/'));
   }
 
-  open(section: Section, detail = ''): void {
-    location.hash = [section, ...(detail ? detail.split('/') : [])].map(encodeURIComponent).join('/');
+  /** The address of a section of the page. */
+  address(section: Section, detail = '', query: Record<string, string> = {}): string {
+    const kept = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== '')).toString();
+    return `#${[section, ...(detail ? detail.split('/') : [])].map(encodeURIComponent).join('/')}${kept ? `?${kept}` : ''}`;
+  }
+
+  open(section: Section, detail = '', query: Record<string, string> = {}): void {
+    location.hash = this.address(section, detail, query);
+  }
+
+  /** Shows the section in another way, without a step in the browser's history. */
+  refine(query: Record<string, string>): void {
+    history.replaceState(null, '', this.address(this.section, this.detail, { ...Object.fromEntries(this.query), ...query }));
+    this.readAddress();
   }
 
   /** Follows the live numbers for as long as the page is open. */
@@ -146,17 +170,24 @@ class Operations {
     this.refused = '';
   }
 
-  private async lookBack(): Promise<void> {
-    for (;;) {
+  /** Asks for what charts show until the returned function is called. */
+  private lookBack(range: Range): () => void {
+    let over = false;
+    const load = async (): Promise<void> => {
       try {
-        const told = await json<{ data: Point[]; ttft_bounds: number[] }>('/admin/api/history?step=15');
-        this.bounds = told.ttft_bounds;
-        this.history = told.data;
+        const told = await json<{ from: number; until: number; step_seconds: number; ttft_bounds: number[]; data: Past['points'] }>(`/admin/api/history?range=${range}`);
+        if (!over) this.past = { from: told.from, until: told.until, step: told.step_seconds, bounds: told.ttft_bounds, points: told.data };
       } catch (err) {
-        if (err instanceof Failure && (err.status === 401 || err.status === 403)) return;
+        if (err instanceof Failure && (err.status === 401 || err.status === 403)) stop();
       }
-      await new Promise((resolve) => setTimeout(resolve, historyEveryMs));
-    }
+    };
+    const timer = setInterval(() => void load(), historyEveryMs);
+    const stop = (): void => {
+      over = true;
+      clearInterval(timer);
+    };
+    void load();
+    return stop;
   }
 }
 

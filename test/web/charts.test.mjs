@@ -1,0 +1,111 @@
+// The charts of the operator's page: axes, values under the pointer and by keyboard, gaps, ranges, and the way to the
+// requests of a moment; and what was drawn before a restart.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { openPage, openPages, shot, wantAccessible } from './pages.mjs';
+
+const rig = openPages();
+
+const looks = {
+  'on a desktop': {},
+  'in the dark': { colorScheme: 'dark' },
+  'on a phone': { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true },
+};
+
+const openAdmin = (options, hash = '#now') => openPage(rig, options, `/admin${hash}`, '[data-chart]');
+const chart = (page, title) => page.locator(`[data-chart="${title}"]`);
+
+/** A history as the server would tell it: an answer a minute, with a hole in the middle. */
+function told(seconds = 3600, step = 60) {
+  const until = Math.floor(Date.now() / 1000 / step) * step;
+  const data = [];
+  for (let at = until - seconds, i = 0; at < until; at += step, i++) {
+    if (i >= 20 && i < 30) continue; // the server was down
+    const quiet = i >= 40 && i < 45; // nothing was asked of it
+    data.push({ at, running: quiet ? 0 : 1 + (i % 4), waiting: i % 3, kv: 0.4, busy: 0.5, hits: quiet ? null : 0.25, requests: quiet ? 0 : 2, prefill_tokens: 100, decode_tokens: 400, failed: 0, turned_away: 0, ttft_p50: quiet ? null : 0.2, ttft_p95: quiet ? null : 0.4 + i / 100, gap_p50: quiet ? null : 0.01, gap_p95: quiet ? null : 0.02, ttft_counts: [0, quiet ? 0 : 3, 0] });
+  }
+  return { object: 'list', from: until - seconds, until, step_seconds: step, ttft_bounds: [0.1, 1], data };
+}
+
+const tell = (page, history) => page.route('**/admin/api/history?*', (route) => route.fulfill({ json: history }));
+
+for (const [name, options] of Object.entries(looks)) {
+  test(`charts have axes with units, a grid, gaps and values, ${name}`, async () => {
+    const page = await openAdmin(options);
+    const history = told();
+    await tell(page, history);
+    await page.reload();
+    const first = chart(page, 'First token');
+    await page.waitForFunction(() => document.querySelector('[data-chart="First token"] path.line')?.getAttribute('d').length > 20);
+
+    const levels = await first.locator('.levels span').allInnerTexts();
+    assert.ok(levels.length >= 3 && levels[0] === '0' && levels.slice(1).every((l) => /\d ?(ms|s)$/.test(l)), `levels ${levels}`);
+    assert.ok((await first.locator('.moments span').allInnerTexts()).length >= 3);
+    assert.ok((await first.locator('line.grid').count()) >= 6);
+
+    // Twice nothing is known: while the server was down, and while nothing was asked.
+    const pieces = async (title) => ((await chart(page, title).locator('path.line').first().getAttribute('d')).match(/M/g) ?? []).length;
+    assert.equal(await pieces('First token'), 3);
+    assert.equal(await pieces('Requests per second'), 2, 'no request is 0 requests per second, no server is not');
+
+    // The pointer.
+    const area = first.locator('[role="slider"]');
+    await area.scrollIntoViewIfNeeded();
+    const box = await area.boundingBox();
+    if (options.hasTouch) await page.touchscreen.tap(box.x + box.width * 0.1, box.y + box.height / 2);
+    else await page.mouse.move(box.x + box.width * 0.1, box.y + box.height / 2);
+    await first.locator('[data-values]').waitFor();
+    assert.match(await first.locator('[data-values]').innerText(), /p95\s+0\.4\d s/);
+    await shot(page, `admin-chart-${name.replaceAll(' ', '-')}`);
+
+    // The keyboard: the last point, and one within the quiet time.
+    await area.focus();
+    await page.keyboard.press('End');
+    assert.match(await area.getAttribute('aria-valuetext'), /p95 0\.99 s, p50 0\.20 s/);
+    for (let i = 0; i < 17; i++) await page.keyboard.press('ArrowLeft');
+    assert.match(await area.getAttribute('aria-valuetext'), /p95 no data/);
+    await wantAccessible(page, `charts ${name}`);
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+    assert.ok(wide <= 0, `the page is ${wide} pixels too wide`);
+
+    // Enter shows the requests of that time.
+    await page.keyboard.press('Home');
+    await page.keyboard.press('Enter');
+    await page.waitForSelector('#from');
+    const query = new URLSearchParams(new URL(page.url()).hash.split('?')[1]);
+    assert.equal(Number(query.get('from')), history.data[0].at);
+    assert.equal(Number(query.get('until')), history.data[0].at + 60);
+    await page.closeClean();
+  });
+}
+
+test('a click on a chart shows the requests of that time, and a range is part of the address', async () => {
+  const page = await openAdmin();
+  const asked = page.waitForResponse((r) => r.url().endsWith('/admin/api/history?range=30d'));
+  await page.getByRole('button', { name: '30 days' }).click();
+  const month = await (await asked).json();
+  assert.equal(month.until - month.from, 30 * 86400);
+  assert.equal(month.step_seconds, 7200);
+  assert.match(page.url(), /#now\?range=30d$/);
+  await page.reload();
+  await page.locator('button[aria-pressed="true"]', { hasText: '30 days' }).waitFor();
+  await tell(page, told());
+  await page.getByRole('button', { name: 'hour', exact: true }).click();
+  await page.waitForFunction(() => document.querySelector('[data-chart="First token"] path.line')?.getAttribute('d').length > 20);
+  const area = chart(page, 'Tokens per second').locator('[role="slider"]');
+  await area.scrollIntoViewIfNeeded();
+  const box = await area.boundingBox();
+  await page.mouse.click(box.x + box.width * 0.7, box.y + 30);
+  await page.waitForSelector('#from');
+  assert.match(page.url(), /#requests\?from=\d+&until=\d+$/);
+  await page.goBack();
+  await page.waitForSelector('[data-chart]');
+  await page.closeClean();
+});
+
+test('what really happened is drawn', async () => {
+  await fetch(`${rig.server.url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ model: 'polly', messages: [{ role: 'user', content: 'Hello!' }], max_tokens: 8 }) }).then((r) => r.json());
+  const page = await openAdmin();
+  await page.waitForFunction(() => document.querySelector('[data-chart="First token"] path.line')?.getAttribute('d').startsWith('M'));
+  await page.closeClean();
+});

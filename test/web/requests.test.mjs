@@ -1,0 +1,97 @@
+// The operator's list of requests: filters, pages, a stable order, and all of it in the address.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { openPage, openPages, shot, wantAccessible } from './pages.mjs';
+
+const rig = openPages();
+
+const ask = (body) => fetch(`${rig.server.url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ messages: [{ role: 'user', content: 'Hello!' }], max_tokens: 2, ...body }) }).then((r) => r.text());
+
+const openRequests = (options, query = '') => openPage(rig, options, `/admin#requests${query}`, '[data-pages]');
+const rows = (page) => page.locator('tbody tr:has(a)');
+const queryOf = (page) => Object.fromEntries(new URLSearchParams(new URL(page.url()).hash.split('?')[1]));
+
+/** The times at which the requests of the page have started, as the server says. */
+async function startsOf(page) {
+  const { after } = queryOf(page);
+  const list = await page.evaluate((a) => fetch(`/admin/api/requests?limit=50${a ? `&after=${a}` : ''}`).then((r) => r.json()), after);
+  return list.data.map((l) => l.started);
+}
+
+test('requests are filtered and paged, in the order of their starts, and the address says how', async () => {
+  for (let i = 0; i < 55; i++) await ask({ model: i % 2 ? 'polly' : 'polly-mini' });
+  await ask({ model: 'nope' });
+  const page = await openRequests({});
+  await page.waitForFunction(() => document.querySelectorAll('tbody tr a').length === 50);
+  assert.match(await page.locator('[data-pages]').innerText(), /^1 to 50 of 56\. The latest 2,000 requests/);
+  const starts = await startsOf(page);
+  assert.deepEqual(starts, starts.toSorted().toReversed());
+
+  await page.getByRole('button', { name: 'Older' }).click();
+  await page.waitForFunction(() => document.querySelectorAll('tbody tr a').length === 6);
+  assert.match(await page.locator('[data-pages]').innerText(), /^51 to 56 of 56/);
+  assert.ok((await startsOf(page))[0] <= starts.at(-1));
+  await page.reload();
+  await page.waitForFunction(() => document.querySelectorAll('tbody tr a').length === 6);
+  await page.goBack();
+  await page.waitForFunction(() => document.querySelectorAll('tbody tr a').length === 50);
+
+  await page.selectOption('[data-filter="model"]', 'polly-mini');
+  await page.waitForFunction(() => document.querySelector('[data-pages]').textContent.includes('of 28.'));
+  assert.equal(queryOf(page).model, 'polly-mini');
+  await page.selectOption('[data-filter="model"]', '');
+  await page.selectOption('[data-filter="status"]', '404');
+  await page.waitForFunction(() => document.querySelector('[data-pages]').textContent.includes('1 to 1 of 1.'));
+  assert.match(await rows(page).first().innerText(), /invalid 404/);
+
+  // What is chosen stays when one request is opened, and when the page is.
+  await rows(page).first().locator('a').click();
+  await page.waitForSelector('article h2');
+  assert.equal(queryOf(page).status, '404');
+  await page.reload();
+  await page.waitForSelector('article h2');
+  assert.equal(await page.locator('[data-filter="status"]').inputValue(), '404');
+
+  await page.getByRole('button', { name: 'Show all' }).click();
+  await page.waitForFunction(() => document.querySelector('[data-pages]').textContent.includes('of 56.'));
+  await page.selectOption('[data-filter="slower_than"]', '60');
+  await page.waitForSelector('text=No request that is kept is like this.');
+  await page.closeClean();
+});
+
+test('a time chooses requests, by form and by address', async () => {
+  const from = Math.floor(Date.now() / 1000) - 3600;
+  const page = await openRequests({}, `?from=${from}&until=${from + 60}`);
+  await page.waitForSelector('text=No request that is kept is like this.');
+  assert.equal(new Date(await page.locator('#from').inputValue()).getTime() / 1000, from);
+  await page.locator('#until').fill('');
+  await page.locator('#until').blur();
+  await page.waitForFunction(() => document.querySelectorAll('tbody tr a').length > 0);
+  assert.equal(queryOf(page).until, undefined);
+
+  // The key for the search field takes the place of what stands there.
+  await page.fill('#find', 'req_old');
+  await page.locator('h1').click();
+  await page.keyboard.press('/');
+  await page.waitForFunction(() => document.activeElement?.id === 'find');
+  await page.keyboard.type('x');
+  assert.equal(await page.locator('#find').inputValue(), 'x');
+  await page.closeClean();
+});
+
+for (const [name, options] of Object.entries({
+  'on a desktop': {},
+  'in the dark': { colorScheme: 'dark' },
+  'on a phone': { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true },
+})) {
+  test(`the list is accessible and fits, ${name}`, async () => {
+    await ask({ model: 'polly' });
+    const page = await openRequests(options);
+    await rows(page).first().waitFor();
+    await wantAccessible(page, `requests ${name}`);
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+    assert.ok(wide <= 0, `the page is ${wide} pixels too wide`);
+    await shot(page, `admin-requests-${name.replaceAll(' ', '-')}`);
+    await page.closeClean();
+  });
+}
