@@ -40,7 +40,6 @@ func (s *Scheduler) begin(q *Seq, now time.Time) Wait {
 	case s.blocksShort(q) > 0:
 		return ForMemory
 	}
-	q.hash(len(q.Tokens) - q.Coming) // of an answer that is resumed, more than the prompt is known
 	claim := kv.Claim{
 		Prompt: q.Tokens,
 		Hashes: q.hashes,

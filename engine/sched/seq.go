@@ -194,7 +194,8 @@ func (q *Seq) fork(child *Seq, now time.Time) {
 	child.Salt, child.PublicTokens = q.Salt, q.PublicTokens
 	child.Class, child.Tenant, child.Background, child.Deadline = q.Class, q.Tenant, q.Background, q.Deadline
 	child.Objective, child.Waited, child.stays, child.since = q.Objective, q.Waited, q.stays, now
-	child.order, child.arrived, child.hashes = q.order, q.arrived, slices.Clone(q.hashes)
+	child.order, child.arrived = q.order, q.arrived
+	child.hashes = slices.Clone(q.hashes[:min(len(q.hashes), q.Prompt/kv.BlockTokens)]) // what q has said, child has not
 	child.Cached, child.admitted = q.Cached, true
 	q.Forks--
 }
