@@ -37,7 +37,7 @@ func setCollector(s *Settings, text string) error {
 // check says which settings of the collector have no effect.
 func (c *Collector) check() error {
 	if c.Logs && c.URL == "" {
-		return fmt.Errorf("--otlp-logs is on, but there is no collector: add --otlp-endpoint "+
+		return fmt.Errorf("--otlp-logs needs a collector: add --otlp-endpoint "+
 			"with an address such as http://127.0.0.1:4318: %w", cli.ErrUsage)
 	}
 	return nil

@@ -21,7 +21,7 @@ import (
 //	worker NAME [kv=SHARE] [running=N] [waiting=N] [state=STATE] [busy=+S] [preempted=+N] [asked=+N] [hit=+N]
 //	now                  the picture, with its verdict
 //	promises             how objectives are kept
-//	points SECONDS       the history of so long
+//	points SECONDS       the history of the last SECONDS
 //
 // queue and worker hold from the next read on.
 func TestScripts(t *testing.T) {

@@ -84,7 +84,7 @@ func (x *Index) catchUp(w Worker) Ask {
 }
 
 // ReplayEnded notes that everything the worker can repeat was applied. It
-// returns what the worker must be asked for now.
+// returns what the worker is asked for next.
 func (x *Index) ReplayEnded(w Worker) Ask {
 	defer x.sharpen(w, x.workers[w].stream.exact())
 	s := &x.workers[w].stream
@@ -134,7 +134,7 @@ func (x *Index) lose(w Worker) Ask {
 
 // Restore replaces what is known of a worker by a snapshot of everything it
 // held after batch seq, as stored events with parents before children. It
-// returns what the worker must be asked for now.
+// returns what the worker is asked for next.
 func (x *Index) Restore(w Worker, seq uint64, blocks iter.Seq[Event]) Ask {
 	defer x.sharpen(w, x.workers[w].stream.exact())
 	s := &x.workers[w].stream

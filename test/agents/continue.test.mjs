@@ -38,7 +38,7 @@ class Editor {
     this.errors = [];
     const answers = {
       readFile: () => this.text,
-      getWorkspaceDirs: () => ['file:///work'],
+      getWorkspaceDirs: () => ['file:///project'],
       getIdeInfo: () => ({ ideType: 'vscode' }),
       getClipboardContent: () => ({ text: '', copiedAt: '' }),
       getDiff: () => [],
@@ -58,7 +58,7 @@ class Editor {
     const typed = prefix.slice(0, length).split('\n');
     this.text = prefix.slice(0, length) + behind;
     const at = { line: typed.length - 1, character: typed.at(-1).length };
-    const asked = { isUntitledFile: false, completionId: `${length}`, filepath: 'file:///work/a.nim', pos: at, recentlyVisitedRanges: [], recentlyEditedRanges: [] };
+    const asked = { isUntitledFile: false, completionId: `${length}`, filepath: 'file:///project/a.nim', pos: at, recentlyVisitedRanges: [], recentlyEditedRanges: [] };
     return (await this.provider.provideInlineCompletionItems(asked, signal))?.completion;
   }
 }
