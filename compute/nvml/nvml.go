@@ -44,13 +44,13 @@ const (
 )
 
 // utilization, memoryUse and memoryUse2 are nvmlUtilization_t, nvmlMemory_t and
-// nvmlMemory_v2_t of nvml.h.
+// nvmlMemory_v2_t of nvml.h. What is reserved and what is free are not read.
 type (
 	utilization struct{ gpu, memory uint32 }
-	memoryUse   struct{ total, free, used uint64 }
+	memoryUse   struct{ total, _, used uint64 }
 	memoryUse2  struct {
-		version                     uint32
-		total, reserved, free, used uint64
+		version           uint32
+		total, _, _, used uint64
 	}
 )
 
@@ -143,7 +143,7 @@ func (d *Device) Read(s *parley.DeviceState) {
 	s.KernelTime, s.MemoryTime = nil, nil
 	var use utilization
 	if d.ask("nvmlDeviceGetUtilizationRates", d.handle, word(&use)) {
-		s.KernelTime, s.MemoryTime = ptr(float64(use.gpu)/100), ptr(float64(use.memory)/100)
+		s.KernelTime, s.MemoryTime = new(float64(use.gpu)/100), new(float64(use.memory)/100)
 	}
 	s.MemoryUsed, s.Memory = d.memory()
 	const mega = 1e6
@@ -158,7 +158,7 @@ func (d *Device) Read(s *parley.DeviceState) {
 	var errorsCount uint64
 	s.ECCErrors = nil
 	if d.ask("nvmlDeviceGetTotalEccErrors", d.handle, errorsUncorrected, countersVolatile, word(&errorsCount)) {
-		s.ECCErrors = ptr(float64(errorsCount))
+		s.ECCErrors = new(float64(errorsCount))
 	}
 	s.Throttled = d.throttled()
 }
@@ -176,7 +176,7 @@ func (d *Device) number(unit float64, name string, args ...uintptr) *float64 {
 	if !d.ask(name, all...) {
 		return nil
 	}
-	return ptr(float64(n) * unit)
+	return new(float64(n) * unit)
 }
 
 // memory returns the bytes in use and all bytes. Older drivers count what the driver keeps for
@@ -184,11 +184,11 @@ func (d *Device) number(unit float64, name string, args ...uintptr) *float64 {
 func (d *Device) memory() (used, total *float64) {
 	newer := memoryUse2{version: memoryUse2Version}
 	if d.ask("nvmlDeviceGetMemoryInfo_v2", d.handle, word(&newer)) {
-		return ptr(float64(newer.used)), ptr(float64(newer.total))
+		return new(float64(newer.used)), new(float64(newer.total))
 	}
 	var older memoryUse
 	if d.ask("nvmlDeviceGetMemoryInfo", d.handle, word(&older)) {
-		return ptr(float64(older.used)), ptr(float64(older.total))
+		return new(float64(older.used)), new(float64(older.total))
 	}
 	return nil, nil
 }
@@ -209,7 +209,8 @@ func (d *Device) throttled() []string {
 	return reasons
 }
 
-func ptr(x float64) *float64 { return &x }
+//go:fix inline
+func ptr(x float64) *float64 { return new(x) }
 
 // word passes a pointer to the library. What it points to must live on the heap, where
 // nothing moves; escape makes sure of it.

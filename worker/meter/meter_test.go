@@ -87,7 +87,8 @@ func same(a, b *float64) bool {
 	return math.Abs(*a-*b) < 1e-9
 }
 
-func num(x float64) *float64 { return &x }
+//go:fix inline
+func num(x float64) *float64 { return new(x) }
 
 func gpu(bandwidth, operations float64) parley.DeviceState {
 	return parley.DeviceState{Name: "GPU", BandwidthCeiling: &bandwidth, ComputeCeiling: &operations}
@@ -98,7 +99,7 @@ func TestSharesOfTheCeilings(t *testing.T) {
 		asked := 0
 		m := Start(gpu(10_000, 100_000), shape(nil), func(s *parley.DeviceState) {
 			asked++
-			s.Temperature = num(float64(60 + asked))
+			s.Temperature = new(float64(60 + asked))
 		})
 		defer m.Close()
 		check := func(name string, busy, bandwidth, operations *float64) {
@@ -119,13 +120,13 @@ func TestSharesOfTheCeilings(t *testing.T) {
 		m.Landed()
 		m.Took(300 * time.Millisecond)
 		time.Sleep(Every)
-		check("two passes in half a second", num(0.5), num(2*1080/0.5/10_000), num(2*6400/0.5/100_000))
+		check("two passes in half a second", new(0.5), new(2*1080/0.5/10_000), new(2*6400/0.5/100_000))
 		time.Sleep(Every)
 		check("none", num(0), nil, nil)
 		m.Landed()
 		m.Took(3 * time.Second)
 		time.Sleep(Every)
-		check("one that took longer than the second", num(1), num(1080/3./10_000), num(6400/3./100_000))
+		check("one that took longer than the second", num(1), new(1080/3./10_000), new(6400/3./100_000))
 		m.Landed() // nothing is in the air
 		m.Took(time.Second)
 		time.Sleep(Every)
@@ -146,7 +147,7 @@ func TestUnknownCeilings(t *testing.T) {
 		time.Sleep(Every)
 		synctest.Wait()
 		if s := m.State(); s.Bandwidth != nil || s.Compute != nil || s.BandwidthCeiling != nil ||
-			s.ComputeCeiling != nil || !same(s.Busy, num(0.5)) {
+			s.ComputeCeiling != nil || !same(s.Busy, new(0.5)) {
 			t.Errorf("%+v", s)
 		}
 	})
