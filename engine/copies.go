@@ -22,6 +22,7 @@ func (l *loop) copy(moves []kv.Move) (whole bool) {
 		began := l.cfg.Now()
 		for _, m := range moves[:n] {
 			if lost[m.Hash] {
+				l.sched.Lost(m, l.cfg.Now())
 				continue
 			}
 			if err := l.cfg.Move(m); err != nil && l.copyFailed(m, err) {

@@ -4,9 +4,12 @@ import (
 	"context"
 	"iter"
 	"path/filepath"
+	"reflect"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"parley"
 	"parley/compute"
@@ -127,4 +130,30 @@ func ask(t *testing.T, e *Engine, r *parley.Request) []parley.Token {
 		t.Error(err)
 	}
 	return got[0]
+}
+
+// TestDamageReachesEveryReader asks twice at the same time for a prompt of full blocks
+// that lie on the disk, where the last one is damaged. Both requests copy it, so that its
+// last token can be computed again. When the first copy fails, the second one is called
+// off, and both compute the block.
+func TestDamageReachesEveryReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := sched.Config{Blocks: 16, StepTokens: 256, StepOutputs: 8, Seqs: 4, Cache: kv.Config{DiskBlocks: 40}}
+		n := &counter{delay: time.Millisecond}
+		e := newCounter(t, n, cfg)
+		r := &parley.Request{Prompt: long(2, 2*compute.BlockTokens), MaxTokens: 5}
+		want := askAll(t, e, []*parley.Request{r, r})
+		ask(t, e, &parley.Request{Prompt: long(3, 15*compute.BlockTokens), MaxTokens: 5}) // evicts r's blocks
+		var wg sync.WaitGroup
+		wg.Go(func() { ask(t, e, &parley.Request{Prompt: long(4, 8), MaxTokens: 40}) })
+		time.Sleep(n.delay / 2) // both come while a pass is computed
+		n.lossy = 2             // the first block can be read
+		if got := askAll(t, e, []*parley.Request{r, r}); !reflect.DeepEqual(got, want) {
+			t.Errorf("%v, before the damage %v", got, want)
+		}
+		wg.Wait()
+		if e.Stats().Damaged == 0 {
+			t.Error("nothing was damaged")
+		}
+	})
 }

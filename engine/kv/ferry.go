@@ -125,12 +125,18 @@ func (f *Ferry) trim() {
 	f.waiting = f.waiting[:copy(f.waiting, f.waiting[n:])]
 }
 
-// Void calls off the copies of a block whose content was lost, so that nothing
-// else is written under its name.
-func (f *Ferry) Void(hash parley.BlockHash) {
+// Void calls off the copies of a block whose content was lost, so that nothing else is
+// written under its name, and returns the device slots that will not get it.
+func (f *Ferry) Void(hash parley.BlockHash) (slots []int32) {
 	for i := range f.waiting {
-		if c := &f.waiting[i]; c.Hash == hash {
-			c.void = true
+		c := &f.waiting[i]
+		if c.done || c.Hash != hash {
+			continue
+		}
+		c.void = true
+		if c.To == Device {
+			slots = append(slots, c.ToSlot)
 		}
 	}
+	return slots
 }

@@ -40,6 +40,7 @@ func (s *Scheduler) begin(q *Seq, now time.Time) Wait {
 	case s.blocksShort(q) > 0:
 		return ForMemory
 	}
+	q.hash(len(q.Tokens) - q.Coming)
 	claim := kv.Claim{
 		Prompt: q.Tokens,
 		Hashes: q.hashes,

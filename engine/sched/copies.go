@@ -130,16 +130,22 @@ func (s *Scheduler) Idle() *Plan {
 	return &s.pass.plan
 }
 
-// Lost records that a copy could not be done because its source is damaged.
-// The sequences that were to use it compute it again, and so will all others.
+// Lost records that a copy could not be done because its source is damaged. All
+// sequences that wait for a copy of that block compute it again, and so will others.
 func (s *Scheduler) Lost(m kv.Move, now time.Time) {
-	s.transfers.ferry.Void(m.Hash)
+	slots := s.transfers.ferry.Void(m.Hash)
+	if m.To == kv.Device {
+		slots = append(slots, m.ToSlot)
+	}
+	waits := func(t *kv.Table) bool {
+		return slices.ContainsFunc(t.Blocks, func(b int32) bool { return slices.Contains(slots, b) })
+	}
 	for i := len(s.running) - 1; i >= 0; i-- {
-		if q := s.running[i]; m.To == kv.Device && slices.Contains(q.Table.Blocks, m.ToSlot) {
+		if q := s.running[i]; waits(&q.Table) {
 			s.preempt(q, now)
 		}
 	}
-	s.endIntakes(func(in *Intake) bool { return m.To == kv.Device && slices.Contains(in.table.Blocks, m.ToSlot) }, now)
+	s.endIntakes(func(in *Intake) bool { return waits(&in.table) }, now)
 	s.cache.Forget(m.Hash)
 }
 
