@@ -206,7 +206,7 @@ func printKeys(out io.Writer, keys []tenant.KeyDocument, now time.Time) error {
 		return err
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ID\tNAME\tKEY\tTENANT\tUSER\tTIER\tMODELS\tRIGHT\tBUDGET USED\tSTATE\tLAST USED")
+	fmt.Fprintln(w, "ID\tNAME\tKEY\tORGANISATION\tUSER\tTIER\tMODELS\tRIGHT\tBUDGET USED\tSTATE\tLAST USED")
 	for i := range keys {
 		k := &keys[i]
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, cli.OrDash(k.Name), k.RedactedValue,

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -63,13 +64,18 @@ func greet(out io.Writer, addr net.Addr, s *settings.Settings, b *backend, open 
 		n.greet(addr, s, b, open, link)
 		return
 	}
-	url := s.Scheme() + "://" + addr.String()
+	url := rootURL(s, addr)
 	fmt.Fprintf(out, `
 Parley %s is ready on %s
 
   models   %s
   device   %s
   data     %s
+
+Open it in a browser:
+
+  chat     %s
+  admin    %s
 %s
 Talk to it:
 
@@ -78,7 +84,8 @@ Talk to it:
 
 or use any OpenAI client with the base URL %s/v1%s.
 %s%sCtrl-C stops the server.
-`, cli.Version, url, strings.Join(b.names(), ", "), b.computedBy(), s.Data, link.text(), url, keyHeader(open),
+`, cli.Version, url, strings.Join(b.names(), ", "), b.computedBy(), s.Data, link.page(url, "/"),
+		link.page(url, "/admin"), reachedAt(s, addr), url, keyHeader(open),
 		b.served[0].ID, url, whichKey(open), openNote(s, open), demoNote(b.served))
 }
 
@@ -105,10 +112,42 @@ func openNote(s *settings.Settings, open bool) string {
 		"To create a key: parley keys create --admin --name me" + s.StoreFlags() + "\n"
 }
 
-// text shows the link of a server without keys.
-func (l accessLink) text() string {
-	if l.url == "" {
+// page returns the address of a page, by which a server without keys lets the person in who started it.
+func (l accessLink) page(url, path string) string {
+	if l.token == "" {
+		return url + path
+	}
+	return url + path + "?token=" + l.token
+}
+
+// rootURL is the address of the server as a browser on this machine can open it. A server that listens on all
+// addresses is reached at the loopback one.
+func rootURL(s *settings.Settings, addr net.Addr) string {
+	shown := addr.String()
+	if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
+		shown = net.JoinHostPort("127.0.0.1", strconv.Itoa(tcp.Port))
+	}
+	return s.Scheme() + "://" + shown
+}
+
+// reachedAt names the addresses at which other machines reach a server that listens on all of this one's.
+func reachedAt(s *settings.Settings, addr net.Addr) string {
+	tcp, ok := addr.(*net.TCPAddr)
+	if !ok || !tcp.IP.IsUnspecified() {
 		return ""
 	}
-	return "\nOpen the chat in a browser:\n\n  " + l.url + "\n"
+	var urls []string
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		return ""
+	}
+	for _, a := range addresses {
+		if n, ok := a.(*net.IPNet); ok && n.IP.IsGlobalUnicast() {
+			urls = append(urls, s.Scheme()+"://"+net.JoinHostPort(n.IP.String(), strconv.Itoa(tcp.Port)))
+		}
+	}
+	if len(urls) == 0 {
+		return ""
+	}
+	return "\nOther machines reach it at " + strings.Join(urls, ", ") + " or at this machine's name.\n"
 }

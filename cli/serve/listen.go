@@ -78,13 +78,13 @@ func speakTLS(l net.Listener, s *settings.Settings, log *slog.Logger) (net.Liste
 
 // makeToken gives a server without keys a token, and returns the link with it and what
 // to do when the server ends.
-func makeToken(s *settings.Settings, addr net.Addr, open bool, config *gateway.Config,
+func makeToken(addr net.Addr, open bool, config *gateway.Config,
 	log *slog.Logger) (link accessLink, forget func()) {
 	if !open {
 		return link, func() {}
 	}
 	config.LocalToken = remote.NewLocalToken()
-	link.url = s.Scheme() + "://" + addr.String() + "/?token=" + config.LocalToken
+	link.token = config.LocalToken
 	file, forget, err := remote.KeepToken(addr, config.LocalToken)
 	if err != nil {
 		log.Warn("local token not stored: commands need it in PARLEY_API_KEY", "error", err)
@@ -95,7 +95,7 @@ func makeToken(s *settings.Settings, addr net.Addr, open bool, config *gateway.C
 }
 
 // An accessLink is how the person who starts a server without keys gets in.
-type accessLink struct{ url, file string }
+type accessLink struct{ token, file string }
 
 // warnPlain warns of keys, prompts and answers that cross a network in clear text.
 func warnPlain(s *settings.Settings, addr net.Addr, open bool, log *slog.Logger) {

@@ -85,7 +85,7 @@ func (n *notices) plans(plans []*host.Plan, available int64) {
 
 // greet reports that the server is ready.
 func (n *notices) greet(addr net.Addr, s *settings.Settings, b *backend, open bool, link accessLink) {
-	url := s.Scheme() + "://" + addr.String()
+	url := rootURL(s, addr)
 	n.log.Info("Parley is ready on "+url, "url", url, "version", cli.Version, "models", b.names(), "device",
 		b.computedBy(), "data", s.Data, "keys", !open, "token_file", link.file)
 }

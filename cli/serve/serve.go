@@ -46,7 +46,8 @@ come and go while it runs. Ctrl-C lets running answers finish; a second Ctrl-C e
 	}
 	cmd.Flags().StringVar(&file, "config", os.Getenv("PARLEY_CONFIG"), "read settings from the YAML `FILE`")
 	flags := settings.AddFlags(cmd.Flags())
-	cmd.Long += "\n\n" + settings.ServeHelp()
+	cmd.Long += "\n\n" + settings.Sources
+	settings.GroupFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		s, err := settings.Gather(flags, os.LookupEnv, file)
 		if err != nil {
@@ -112,7 +113,7 @@ func run(ctx context.Context, s *settings.Settings, out io.Writer) (err error) {
 		return err
 	}
 	defer unwatch()
-	link, forget := makeToken(s, listener.Addr(), kept.keys.Empty(), &config, log)
+	link, forget := makeToken(listener.Addr(), kept.keys.Empty(), &config, log)
 	defer forget()
 	warnPlain(s, listener.Addr(), kept.keys.Empty(), log)
 	front, err := gateway.New(config)

@@ -48,7 +48,8 @@ Ctrl-C lets running answers finish.`,
 	}
 	cmd.Flags().StringVar(&file, "config", os.Getenv("PARLEY_CONFIG"), "read settings from the YAML `FILE`")
 	flags := settings.AddWorkerFlags(cmd.Flags())
-	cmd.Long += "\n\n" + settings.WorkerHelp()
+	cmd.Long += "\n\n" + settings.Sources
+	settings.GroupFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		defaults := settings.Default()
 		defaults.Addr = workerAddr

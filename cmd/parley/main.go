@@ -7,6 +7,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -15,6 +16,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"parley/cli"
 	"parley/cli/bench"
@@ -30,6 +32,7 @@ import (
 	"parley/cli/settings"
 	"parley/cli/simulate"
 	"parley/cli/users"
+	"parley/gateway/suggest"
 )
 
 func main() { os.Exit(run(slices.Clone(os.Args[1:]))) }
@@ -75,7 +78,7 @@ It includes two small models, so these work right away:
 		SilenceUsage:  true,
 		Version:       strings.TrimPrefix(cli.ThisBuild().String(), "parley "),
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", err, cli.ErrUsage) })
+	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
 		serve.New(), serve.NewWorker(), chat.New(), chat.NewRun(), library.NewPull(), library.NewList(),
 		library.NewShow(),
@@ -84,7 +87,7 @@ It includes two small models, so these work right away:
 		library.NewModels(),
 		newConnect(), keys.New(), users.New(), users.NewOrgs(), library.NewModel(), bench.New(), planner.New(),
 		simulate.New(), fleetctl.New(), newVersion(),
-		newLicenses(), newMan(), newExitCodes(),
+		newLicenses(), newMan(), newExitCodes(), newConfig(),
 	)
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
@@ -92,4 +95,16 @@ It includes two small models, so these work right away:
 		fmt.Fprintln(cmd.OutOrStdout(), exitCodesLine)
 	})
 	return root
+}
+
+// flagError explains what is wrong with the flags of a command, and names the flag that a mistyped one may stand for.
+func flagError(cmd *cobra.Command, err error) error {
+	if missing, ok := errors.AsType[*pflag.NotExistError](err); ok && missing.GetSpecifiedShortnames() == "" {
+		var names []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		if meant := suggest.Name(missing.GetSpecifiedName(), names); meant != "" {
+			return fmt.Errorf("%w: did you mean --%s? %w", err, meant, cli.ErrUsage)
+		}
+	}
+	return fmt.Errorf("%w: %w", err, cli.ErrUsage)
 }

@@ -48,16 +48,26 @@ func Route(path string, known []string) string {
 	if instead != "" {
 		return " " + instead
 	}
-	best, distance := "", max(2, len(path)/8)+1
-	for _, k := range known {
-		if d := edits(path, k, distance); d < distance {
-			best, distance = k, d
-		}
-	}
-	if best != "" {
+	if best := nearest(path, known, max(2, len(path)/8)); best != "" {
 		return " Did you mean " + best + "?"
 	}
 	return ""
+}
+
+// Name returns the one of known that a mistyped name most likely stands for; empty if none is near.
+func Name(mistyped string, known []string) string {
+	return nearest(mistyped, known, min(3, (len(mistyped)+1)/3))
+}
+
+// nearest returns the first of known that the fewest edits make of a text, or nothing if that takes more than most.
+func nearest(text string, known []string, most int) string {
+	best, distance := "", most+1
+	for _, k := range known {
+		if d := edits(text, k, distance); d < distance {
+			best, distance = k, d
+		}
+	}
+	return best
 }
 
 // variants are paths that clients mean by one whose base URL was set wrongly: with a doubled slash, without /v1 or

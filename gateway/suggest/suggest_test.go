@@ -30,3 +30,19 @@ func TestRoute(t *testing.T) {
 		}
 	}
 }
+
+func TestName(t *testing.T) {
+	known := []string{"addr", "model", "data", "kv-type", "queue-wait", "config"}
+	for mistyped, want := range map[string]string{
+		"adr":       "addr",
+		"modle":     "model",
+		"kvtype":    "kv-type",
+		"queuewait": "queue-wait",
+		"port":      "",
+		"x":         "",
+	} {
+		if got := Name(mistyped, known); got != want {
+			t.Errorf("for %q it suggests %q, want %q", mistyped, got, want)
+		}
+	}
+}
