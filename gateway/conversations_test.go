@@ -121,6 +121,15 @@ func TestConversationListAndSearch(t *testing.T) {
 		if len(o["data"].([]any)) != 1 || o.text("data", "title") != "Italy" || o.text("data", "message_id") == "" {
 			t.Errorf("got %v", o)
 		}
+		_, o = s.call("GET", "/v1/conversations?q=rome&group=conversation", "")
+		if hit := o["data"].([]any)[0].(map[string]any); hit["matches"] != 1.0 || hit["title"] != "Italy" {
+			t.Errorf("got %v", o)
+		}
+		for _, bad := range []string{"group=day", "group=conversation&after=x"} {
+			if status, o := s.call("GET", "/v1/conversations?q=rome&"+bad, ""); status != 400 {
+				t.Errorf("%s: %d %v", bad, status, o)
+			}
+		}
 	})
 }
 

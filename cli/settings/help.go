@@ -85,7 +85,7 @@ func printUsage(w io.Writer, c *cobra.Command) error {
 // SampleFile is a --config file with every key of a server commented out, its meaning above it.
 func SampleFile() string {
 	var out strings.Builder
-	out.WriteString("# Settings of parley serve. Remove the # before a key to set it; docs/ describes what each does.\n" +
+	out.WriteString("# Settings of parley serve. Remove the # before a key to set it; docs/ has the details.\n" +
 		"# Secrets are better kept in files of their own: use the keys that end with _file.\n")
 	for at := range groups {
 		fmt.Fprintf(&out, "\n## %s\n", groups[at].title)

@@ -195,7 +195,7 @@ func (q *Seq) fork(child *Seq, now time.Time) {
 	child.Class, child.Tenant, child.Background, child.Deadline = q.Class, q.Tenant, q.Background, q.Deadline
 	child.Objective, child.Waited, child.stays, child.since = q.Objective, q.Waited, q.stays, now
 	child.order, child.arrived = q.order, q.arrived
-	child.hashes = slices.Clone(q.hashes[:min(len(q.hashes), q.Prompt/kv.BlockTokens)]) // what q has said, child has not
+	child.hashes = slices.Clone(q.hashes[:min(len(q.hashes), q.Prompt/kv.BlockTokens)]) // not what q said
 	child.Cached, child.admitted = q.Cached, true
 	q.Forks--
 }

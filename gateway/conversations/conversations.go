@@ -3,6 +3,7 @@ package conversations
 import (
 	"errors"
 	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -100,7 +101,7 @@ func (a *API) List(x *exchange.Exchange) error {
 	}
 	query := x.Request.URL.Query()
 	if query.Has("q") {
-		return a.search(x, query.Get("q"), page)
+		return a.search(x, query, page)
 	}
 	var filter convo.Filter
 	if text := query.Get("pinned"); text != "" {
@@ -121,8 +122,22 @@ func (a *API) List(x *exchange.Exchange) error {
 	return x.Reply(http.StatusOK, history.ListOf(list, shown))
 }
 
-func (a *API) search(x *exchange.Exchange, query string, page convo.Page) error {
-	list, err := a.Store.Search(x.Request.Context(), history.OwnerOf(&x.Identity), query, page)
+// search answers with the titles and messages that hold the words of ?q=, the latest first, or with
+// ?group=conversation a few of each conversation.
+func (a *API) search(x *exchange.Exchange, query url.Values, page convo.Page) error {
+	ctx, owner := x.Request.Context(), history.OwnerOf(&x.Identity)
+	var list convo.List[convo.Hit]
+	var err error
+	switch group := query.Get("group"); {
+	case group == "":
+		list, err = a.Store.Search(ctx, owner, query.Get("q"), page)
+	case group != "conversation":
+		err = parley.Invalid("group", "Invalid 'group': expected conversation, got %q.", group)
+	case page.After+page.Before != "":
+		err = parley.Invalid("after", "A search with 'group' has one page: raise 'limit', or name more words.")
+	default:
+		list, err = a.Store.SearchGrouped(ctx, owner, query.Get("q"), page.Limit)
+	}
 	if err != nil {
 		return err
 	}
@@ -135,6 +150,7 @@ func (a *API) search(x *exchange.Exchange, query string, page convo.Page) error 
 			Title:          h.Title,
 			CreatedAt:      h.Created.Unix(),
 			Snippet:        []openai.HitSpan{},
+			Matches:        h.Matches,
 		}
 		for _, s := range h.Snippet {
 			shown[i].Snippet = append(shown[i].Snippet, openai.HitSpan(s))

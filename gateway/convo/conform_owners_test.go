@@ -133,7 +133,8 @@ var reaches = map[string]func(ctx context.Context, s *Store, o Owner, v *victim)
 
 // idless are the methods that take an owner and no id: what they must not do
 // is give others what is ann's, which seen checks.
-var idless = []string{"CreateConversation", "Conversations", "Search", "Import", "Usage", "Erase", "Adopt"}
+var idless = []string{"CreateConversation", "Conversations", "Search", "SearchGrouped", "Import", "Usage", "Erase",
+	"Adopt"}
 
 // conformOwners walks all methods of Store.
 func conformOwners(t *testing.T, s *Store) {
@@ -166,6 +167,9 @@ func conformOwners(t *testing.T, s *Store) {
 	}
 	if list := must(s.Search(ctx, bob, "first", Page{}))(t); len(list.Items) != 0 {
 		t.Errorf("bob finds %v", list.Items)
+	}
+	if list := must(s.SearchGrouped(ctx, bob, "first", 0))(t); len(list.Items) != 0 {
+		t.Errorf("another user finds %+v", list)
 	}
 }
 

@@ -276,9 +276,39 @@ func conformSearch(t *testing.T, s *Store) {
 	if !one.More || two.More || len(two.Items) != 1 || two.Items[0].Message == one.Items[0].Message {
 		t.Errorf("pages of a search: %+v and %+v", one, two)
 	}
+	conformGrouped(t, s)
 	hidden := must(s.CreateConversation(ctx, ann, NewConversation{Title: "submarine", Temporary: true}, at(4)))(t)
 	if hits := find("submarine"); hits != nil {
 		t.Errorf("found the temporary conversation %s: %v", hidden.ID, hits)
+	}
+}
+
+// conformGrouped wants a long conversation to leave room for others, and those with the word itself to come first.
+func conformGrouped(t *testing.T, s *Store) {
+	ctx := t.Context()
+	short, long := newScene(t, s), newScene(t, s)
+	must(s.ChangeConversation(ctx, ann, short.id, Change{Title: new("At the port")}, at(5)))(t)
+	must(s.ChangeConversation(ctx, ann, long.id, Change{Title: new("Travels")}, at(5)))(t)
+	for i := range 5 {
+		long.turn(t, "Which portal?", "The **portable** one.", 6+i)
+	}
+	grouped := must(s.SearchGrouped(ctx, ann, "port", 0))(t)
+	var found []string
+	for _, h := range grouped.Items {
+		var text strings.Builder
+		for _, span := range h.Snippet {
+			text.WriteString(span.Text)
+		}
+		found = append(found, fmt.Sprintf("%s: %s (%d)", h.Title, text.String(), h.Matches))
+	}
+	same(t, "grouped", found, []string{"At the port: At the port (1)", "Travels: The portable one. (10)",
+		"Travels: Which portal? (10)", "Travels: The portable one. (10)"})
+	if some := must(s.SearchGrouped(ctx, ann, "port", 2))(t); len(some.Items) != 2 || !some.More {
+		t.Errorf("with a limit of 2 it gives %+v", some)
+	}
+	bob := Owner{Tenant: "acme", User: "bob"}
+	if others := must(s.SearchGrouped(ctx, bob, "port", 0))(t); len(others.Items) != 0 {
+		t.Errorf("another user finds %+v", others)
 	}
 }
 

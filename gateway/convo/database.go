@@ -26,32 +26,30 @@ type Store struct {
 // A finder is how one kind of database finds words.
 type finder struct {
 	// matches is the condition under which a row of documents matches $1, which
-	// matchQuery makes of the words that must be there.
+	// matchQuery makes of the words that must be there and of the beginnings of words.
 	matches    string
-	matchQuery func(exact string, begins []string) string
+	matchQuery func(exact, begins []string) string
 }
 
 var searches = map[db.Kind]finder{
 	db.SQLite: {
 		matches: `d.n IN (SELECT rowid FROM search WHERE search MATCH $1)`,
-		matchQuery: func(exact string, begins []string) string {
-			var query strings.Builder
-			query.WriteString(`"` + exact + `"`)
+		matchQuery: func(exact, begins []string) string {
+			query := `"` + strings.Join(exact, `" AND "`) + `"`
 			for _, word := range begins {
-				query.WriteString(` AND "` + word + `" *`)
+				query += ` AND "` + word + `" *`
 			}
-			return query.String()
+			return query
 		},
 	},
 	db.Postgres: {
 		matches: `d.lexemes @@ CAST($1 AS tsquery)`,
-		matchQuery: func(exact string, begins []string) string {
-			var query strings.Builder
-			query.WriteString("'" + exact + "'")
+		matchQuery: func(exact, begins []string) string {
+			query := "'" + strings.Join(exact, "' & '") + "'"
 			for _, word := range begins {
-				query.WriteString(" & '" + word + "':*")
+				query += " & '" + word + "':*"
 			}
-			return query.String()
+			return query
 		},
 	},
 }

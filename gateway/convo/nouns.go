@@ -209,6 +209,8 @@ type Hit struct {
 	Title   string
 	Snippet []SnippetPart
 	Created time.Time
+	// Matches is how many hits the conversation has, where they are grouped.
+	Matches int
 
 	n int64
 }

@@ -241,6 +241,8 @@ func TestSnippets(t *testing.T) {
 		t.Errorf("got %+v", spans)
 	}
 	same(t, "no hit", snippetOf("a\tb", []string{"x"}), []SnippetPart{{Text: "a b"}})
+	same(t, "Markdown", snippetOf("Then:\n## Use `go_test` in **C#**\n- it *runs*", []string{"go"}),
+		[]SnippetPart{{Text: "Then: Use "}, {Text: "go", Hit: true}, {Text: "_test in C# it *runs*"}})
 }
 
 // sampleArchive is an archive with everything in it.

@@ -204,11 +204,15 @@ func mark(text string, from, to int, hits []token) []SnippetPart {
 	return spans
 }
 
-// oneLine puts a space for every run of white space.
+// marks are what Markdown writes around texts, and no text itself.
+var marks = strings.NewReplacer("**", "", "__", "", "`", "", "~~", "", "|", " ", "\n# ", "\n", "\n## ", "\n", "\n### ",
+	"\n", "\n> ", "\n", "\n- ", "\n", "\n* ", "\n", "---", " ")
+
+// oneLine puts a space for every run of white space, and leaves the marks of Markdown out.
 func oneLine(text string) string {
 	var b strings.Builder
 	space := false
-	for _, r := range text {
+	for _, r := range marks.Replace(text) {
 		if unicode.IsSpace(r) || unicode.IsControl(r) {
 			if !space {
 				b.WriteByte(' ')

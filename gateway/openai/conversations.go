@@ -371,6 +371,7 @@ type Hit struct {
 	Title          string    `json:"title"`
 	Snippet        []HitSpan `json:"snippet"`
 	CreatedAt      int64     `json:"created_at"`
+	Matches        int       `json:"matches,omitempty"`
 }
 
 // A HitSpan is a piece of a snippet.
