@@ -4,8 +4,6 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,16 +13,12 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
-)
 
-// The Kubernetes API is asked over plain HTTP: two calls, list and watch, of
-// one resource do not need its client library, which has hundreds of packages.
+	"parley/fleet/kube"
+)
 
 // A Kubernetes says which service's endpoints are workers. The zero value of
 // every field but Service works inside a cluster.
@@ -43,10 +37,11 @@ type Kubernetes struct {
 	// Retry is the wait after a failure, which doubles up to a minute; default 1 s.
 	Retry time.Duration
 	Log   *slog.Logger
+
+	cluster *kube.Cluster
 }
 
 const (
-	accountDir  = "/var/run/secrets/kubernetes.io/serviceaccount"
 	sliceLabel  = "kubernetes.io/service-name"
 	watchMax    = 5 * time.Minute
 	retryMost   = time.Minute
@@ -60,47 +55,37 @@ func (k Kubernetes) Source() (Source, error) {
 	if k.Service == "" {
 		return nil, errors.New("the name of the Kubernetes service is missing")
 	}
-	if k.API == "" {
-		host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
-		if host == "" {
-			return nil, errors.New("this is not a Kubernetes pod: set the address of the API server")
-		}
-		k.API = "https://" + net.JoinHostPort(host, cmp.Or(port, "443"))
-		k.TokenFile = cmp.Or(k.TokenFile, filepath.Join(accountDir, "token"))
-		k.CAFile = cmp.Or(k.CAFile, filepath.Join(accountDir, "ca.crt"))
-	}
-	if k.Namespace == "" {
-		name, err := os.ReadFile(filepath.Join(accountDir, "namespace"))
-		if err != nil {
-			return nil, errors.New("the namespace of the service is missing")
-		}
-		k.Namespace = strings.TrimSpace(string(name))
-	}
 	k.Scheme, k.Retry, k.Log = cmp.Or(k.Scheme, "http"), cmp.Or(k.Retry, time.Second), orDefault(k.Log)
-	if k.Client == nil {
-		client, err := k.dialer()
-		if err != nil {
-			return nil, err
-		}
-		k.Client = client
+	if err := k.connect(); err != nil {
+		return nil, err
+	}
+	if k.cluster.Namespace == "" {
+		return nil, errors.New("the namespace of the service is missing")
 	}
 	return k.follow, nil
 }
 
-func (k *Kubernetes) dialer() (*http.Client, error) {
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	if k.CAFile != "" {
-		pem, err := os.ReadFile(k.CAFile)
+// connect finds out how the API server is talked to.
+func (k *Kubernetes) connect() (err error) {
+	if k.API == "" {
+		k.cluster, err = kube.InPod()
+		if errors.Is(err, kube.ErrNotInPod) {
+			return fmt.Errorf("%w: set the address of the API server", err)
+		}
 		if err != nil {
-			return nil, err
+			return err
 		}
-		pool := x509.NewCertPool()
-		if !pool.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s contains no certificate", k.CAFile)
-		}
-		transport.TLSClientConfig = &tls.Config{RootCAs: pool}
+	} else {
+		k.cluster = &kube.Cluster{API: k.API, Namespace: kube.PodNamespace()}
 	}
-	return &http.Client{Transport: transport}, nil
+	k.cluster.TokenFile = cmp.Or(k.TokenFile, k.cluster.TokenFile)
+	k.cluster.Namespace = cmp.Or(k.Namespace, k.cluster.Namespace)
+	if k.Client != nil {
+		k.cluster.HTTP = k.Client
+	} else if k.CAFile != "" || k.cluster.HTTP == nil {
+		k.cluster.HTTP, err = kube.Dial(k.CAFile)
+	}
+	return err
 }
 
 // A slice is a part of a service's endpoints.
@@ -268,33 +253,12 @@ func (w *serviceState) apply(line []byte) error {
 // get asks the API server for the slices of the service.
 func (k *Kubernetes) get(ctx context.Context, query url.Values) (io.ReadCloser, error) {
 	query.Set("labelSelector", sliceLabel+"="+k.Service)
-	at := strings.TrimSuffix(k.API, "/") + "/apis/discovery.k8s.io/v1/namespaces/" + url.PathEscape(
-		k.Namespace) + "/endpointslices?" + query.Encode()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
-	if err != nil {
-		return nil, err
-	}
-	request.Header.Set("Accept", "application/json")
-	if k.TokenFile != "" { // it is replaced from time to time
-		token, err := os.ReadFile(k.TokenFile)
-		if err != nil {
-			return nil, err
-		}
-		request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
-	}
-	response, err := k.Client.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	if response.StatusCode == http.StatusOK {
-		return response.Body, nil
-	}
-	defer response.Body.Close()
-	if response.StatusCode == http.StatusGone {
+	at := "/apis/discovery.k8s.io/v1/namespaces/" + url.PathEscape(k.cluster.Namespace) + "/endpointslices"
+	body, err := k.cluster.Open(ctx, at, query)
+	if refused, ok := errors.AsType[*kube.Refusal](err); ok && refused.Status == http.StatusGone {
 		return nil, errExpired
 	}
-	text, _ := io.ReadAll(io.LimitReader(response.Body, 4096))
-	return nil, fmt.Errorf("the API server answered %s: %s", response.Status, strings.TrimSpace(string(text)))
+	return body, err
 }
 
 // places lists the endpoints that are ready, each once.

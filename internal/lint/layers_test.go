@@ -39,7 +39,7 @@ var layers = [][]string{
 	{"gateway/infer"},
 	{"gateway/admin", "gateway/audit", "gateway/otlp", "gateway/batch", "gateway/ledger", "gateway/tenant", "queue"},
 	{"gateway/openai", "gateway/convo", "gateway/limit", "gateway/relay", "gateway/safety", "gateway/accounts"},
-	{"gateway/db", "gateway/anthropic", "gateway/suggest", "gateway/lark"},
+	{"gateway/db", "gateway/anthropic", "gateway/suggest", "gateway/lark", "fleet/kube"},
 	{"worker", "worker/kvpeer", "worker/meter"},
 	{"worker/wire", "worker/kvwire"},
 	{"route"},

@@ -1,0 +1,361 @@
+package kube
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A server is as much of an API server as the client uses. `make k8s` has a real one.
+type server struct {
+	objects map[string]map[string]any
+	version int
+	// before is called before each request, and may refuse it by a status other than 0.
+	before func(r *http.Request) (status int, message string)
+	calls  []string
+}
+
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.calls = append(s.calls, r.Method+" "+r.URL.Path)
+	if s.before != nil {
+		if status, message := s.before(r); status != 0 {
+			refuse(w, status, message)
+			return
+		}
+	}
+	body, _ := io.ReadAll(r.Body)
+	var document map[string]any
+	if len(body) > 0 && json.Unmarshal(body, &document) != nil {
+		refuse(w, http.StatusBadRequest, "not JSON")
+		return
+	}
+	at := r.URL.Path
+	if r.Method == http.MethodPost {
+		at += "/" + document["metadata"].(map[string]any)["name"].(string)
+	}
+	old := s.objects[at]
+	switch {
+	case r.Method == http.MethodPost && old != nil:
+		refuse(w, http.StatusConflict, "already exists")
+		return
+	case r.Method != http.MethodPost && old == nil:
+		refuse(w, http.StatusNotFound, "not found")
+		return
+	case r.Method == http.MethodPut && versionOf(old) != versionOf(document):
+		refuse(w, http.StatusConflict, "the object has been modified")
+		return
+	case r.Method == http.MethodPatch:
+		old["patch"], document = document, old
+	}
+	if r.Method != http.MethodGet {
+		s.put(at, document)
+	}
+	_ = json.NewEncoder(w).Encode(s.objects[at])
+}
+
+// put stores a document under a new version.
+func (s *server) put(at string, document map[string]any) {
+	s.version++
+	meta, _ := document["metadata"].(map[string]any)
+	if meta == nil {
+		meta = map[string]any{"name": "x"}
+		document["metadata"] = meta
+	}
+	meta["resourceVersion"] = fmt.Sprint(s.version)
+	s.objects[at] = document
+}
+
+func versionOf(document map[string]any) any {
+	meta, _ := document["metadata"].(map[string]any)
+	return meta["resourceVersion"]
+}
+
+func refuse(w http.ResponseWriter, status int, message string) {
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]any{"kind": "Status", "message": message, "code": status})
+}
+
+func newServer(t *testing.T) (*server, *Cluster) {
+	s := &server{objects: map[string]map[string]any{}}
+	h := httptest.NewServer(s)
+	t.Cleanup(h.Close)
+	return s, &Cluster{API: h.URL, Namespace: "llm", Token: "secret", HTTP: h.Client()}
+}
+
+func replicas(n int) map[string]any {
+	return map[string]any{"spec": map[string]any{"replicas": n}, "status": map[string]any{"replicas": n}}
+}
+
+const (
+	deploymentScale = "/apis/apps/v1/namespaces/llm/deployments/w/scale"
+	groupScale      = "/apis/leaderworkerset.x-k8s.io/v1/namespaces/llm/leaderworkersets/w/scale"
+)
+
+func TestParseTarget(t *testing.T) {
+	for text, want := range map[string]string{"deployment/w": "deployment/w", "Deploy/w": "deployment/w",
+		"sts/w": "statefulset/w", "lws/w": "leaderworkerset/w", "leaderworkersets/w": "leaderworkerset/w"} {
+		if got, err := ParseTarget(text); err != nil || got.String() != want {
+			t.Errorf("%s is %v, %v, want %s", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "w", "deployment/", "job/w", "deployment/a/b"} {
+		if got, err := ParseTarget(text); err == nil {
+			t.Errorf("%q is %v", text, got)
+		}
+	}
+}
+
+// TestSetReplicas changes each kind, also where its status changes meanwhile, and refuses
+// where another one has changed the replicas.
+func TestSetReplicas(t *testing.T) {
+	s, c := newServer(t)
+	for at, kind := range map[string]string{deploymentScale: "deployment", groupScale: "leaderworkerset"} {
+		target := Target{kind, "w"}
+		s.put(at, replicas(2))
+		seen, err := c.Scale(t.Context(), target)
+		if err != nil || seen.Wanted != 2 || seen.Present != 2 {
+			t.Fatalf("%v has %+v, %v", target, seen, err)
+		}
+		left := 3
+		s.before = func(r *http.Request) (int, string) {
+			if r.Method == http.MethodPut && left > 0 { // a controller writes the status first
+				left--
+				s.put(at, replicas(2))
+			}
+			return 0, ""
+		}
+		if err := c.SetReplicas(t.Context(), target, seen, 5); err != nil {
+			t.Fatal(err)
+		}
+		if now, err := c.Scale(t.Context(), target); err != nil || now.Wanted != 5 || left != 0 {
+			t.Errorf("%v has %d, %v", target, now.Wanted, err)
+		}
+		err = c.SetReplicas(t.Context(), target, seen, 1)
+		if err == nil || !strings.Contains(err.Error(), "another one set 5") {
+			t.Errorf("a change of what another one changed gives %v", err)
+		}
+		s.before = nil
+	}
+}
+
+// TestConflictsEnd gives up where every change conflicts.
+func TestConflictsEnd(t *testing.T) {
+	s, c := newServer(t)
+	s.put(deploymentScale, replicas(2))
+	seen, err := c.Scale(t.Context(), Target{"deployment", "w"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.before = func(r *http.Request) (int, string) {
+		if r.Method == http.MethodPut {
+			return http.StatusConflict, "the object has been modified"
+		}
+		return 0, ""
+	}
+	err = c.SetReplicas(t.Context(), Target{"deployment", "w"}, seen, 3)
+	if statusOf(err) != http.StatusConflict {
+		t.Errorf("conflicts without end give %v", err)
+	}
+}
+
+// TestRefusals reads what API servers answer when they refuse.
+func TestRefusals(t *testing.T) {
+	s, c := newServer(t)
+	target := Target{"deployment", "w"}
+	s.put(deploymentScale, replicas(2))
+	for _, want := range []struct {
+		status        int
+		message, text string
+	}{
+		{http.StatusForbidden, "no", `add to its role in namespace llm the rule {apiGroups: ["apps"], resources: ` +
+			`[deployments/scale], verbs: [get]}`},
+		{http.StatusUnauthorized, "who?", "its token or certificate is not valid"},
+		{http.StatusServiceUnavailable, "etcd is away", "answered 503: etcd is away"},
+		{http.StatusTooManyRequests, "", "answered 429"},
+	} {
+		s.before = func(*http.Request) (int, string) { return want.status, want.message }
+		if _, err := c.Scale(t.Context(), target); err == nil || !strings.Contains(err.Error(), want.text) {
+			t.Errorf("%d gives %v, want %q", want.status, err, want.text)
+		}
+	}
+	s.before = nil
+	_, err := c.Scale(t.Context(), Target{"leaderworkerset", "w"})
+	if err == nil || !strings.Contains(err.Error(), "LeaderWorkerSet API is installed") {
+		t.Errorf("a missing group gives %v", err)
+	}
+	c.TokenFile = filepath.Join(t.TempDir(), "token")
+	if _, err := c.Scale(t.Context(), target); !os.IsNotExist(err) && !strings.Contains(err.Error(), "no such file") {
+		t.Errorf("a missing token gives %v", err)
+	}
+	if err := os.WriteFile(c.TokenFile, []byte("fresh\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var shown string
+	s.before = func(r *http.Request) (int, string) { shown = r.Header.Get("Authorization"); return 0, "" }
+	if _, err := c.Scale(t.Context(), target); err != nil || shown != "Bearer fresh" {
+		t.Errorf("it shows %q, %v", shown, err)
+	}
+}
+
+// TestEndFirst marks a pod, and takes that back.
+func TestEndFirst(t *testing.T) {
+	s, c := newServer(t)
+	s.put("/api/v1/namespaces/llm/pods/w-1", map[string]any{})
+	for first, want := range map[bool]string{true: `"-1000"`, false: "null"} {
+		if err := c.EndFirst(t.Context(), "w-1", first); err != nil {
+			t.Fatal(err)
+		}
+		got, _ := json.Marshal(s.objects["/api/v1/namespaces/llm/pods/w-1"]["patch"])
+		if !strings.Contains(string(got), `"controller.kubernetes.io/pod-deletion-cost":`+want) {
+			t.Errorf("the pod is patched by %s", got)
+		}
+	}
+}
+
+// TestLease lets one of two processes hold a lease at a time, through its end, its release,
+// a race for it and an API server that is away.
+func TestLease(t *testing.T) {
+	s, cluster := newServer(t)
+	begun := time.Unix(1_000_000_000, 0)
+	lease := func(name string) *Lease {
+		return &Lease{Cluster: cluster, Name: "scale", Identity: name, Duration: 15 * time.Second}
+	}
+	a, b := lease("a"), lease("b")
+	hold := func(l *Lease, after time.Duration) (bool, string) {
+		t.Helper()
+		now := begun.Add(after)
+		until, holder, err := l.Hold(t.Context(), now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return now.Before(until), holder
+	}
+	expect := func(l *Lease, after time.Duration, want bool, by string) {
+		t.Helper()
+		if held, holder := hold(l, after); held != want || holder != by {
+			t.Errorf("after %v %s holds it: %v, by %q, want %v by %q", after, l.Identity, held, holder, want, by)
+		}
+	}
+	expect(a, 0, true, "a")
+	expect(b, 0, false, "a")
+	calls := len(s.calls)
+	expect(a, 4*time.Second, true, "a")
+	if len(s.calls) != calls {
+		t.Error("it was renewed before that was due")
+	}
+	expect(a, 6*time.Second, true, "a")
+	expect(b, 16*time.Second, false, "a") // it sees the renewal now
+	expect(b, 30*time.Second, false, "a")
+	expect(b, 32*time.Second, true, "b") // a was silent for as long as b looked
+	expect(a, 33*time.Second, false, "b")
+	if err := b.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	expect(a, 34*time.Second, true, "a")
+
+	s.before = func(*http.Request) (int, string) { return http.StatusServiceUnavailable, "starting" }
+	expect(a, 40*time.Second, true, "a") // what is left of it
+	if until, _, err := a.Hold(t.Context(), begun.Add(50*time.Second)); err == nil || !until.IsZero() {
+		t.Errorf("without an API server it is held until %v, %v", until, err)
+	}
+	s.before = nil
+	expect(a, 51*time.Second, true, "a")
+	expect(b, 52*time.Second, false, "a")
+
+	won := false
+	s.before = func(r *http.Request) (int, string) { // b takes it between a's look and a's write
+		if r.Method == http.MethodPut && !won {
+			won = true
+			s.before = nil
+			expect(b, 90*time.Second, true, "b")
+		}
+		return 0, ""
+	}
+	if held, _ := hold(a, 90*time.Second); held || !won {
+		t.Error("both hold it")
+	}
+	expect(a, 91*time.Second, false, "b")
+	if err := a.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	expect(b, 92*time.Second, true, "b")
+}
+
+// TestLoad reads kubeconfig files.
+func TestLoad(t *testing.T) {
+	dir := t.TempDir()
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = json.NewEncoder(w).Encode(replicas(len(r.Header.Get("Authorization"))))
+	}))
+	defer server.Close()
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	write := func(name, text string) string {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	write("ca.crt", string(ca))
+	write("token", "file")
+	config := func(cluster, user string) string {
+		return write("config", `
+current-context: here
+contexts: [{name: here, context: {cluster: c, user: u, namespace: llm}}]
+clusters: [{name: c, cluster: {server: "`+server.URL+`", `+cluster+`}}]
+users: [{name: u, user: {`+user+`}}]
+`)
+	}
+	data := "certificate-authority-data: " + base64.StdEncoding.EncodeToString(ca)
+	for _, good := range []struct{ cluster, user string }{
+		{"certificate-authority: ca.crt", "token: text"}, {data, "tokenFile: token"},
+		{"insecure-skip-tls-verify: true", "token: text"},
+	} {
+		c, err := Load(config(good.cluster, good.user))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := c.Scale(t.Context(), Target{"deployment", "w"})
+		if err != nil || s.Wanted != len("Bearer text") || c.Namespace != "llm" {
+			t.Errorf("with %s and %s it has %d, %v", good.cluster, good.user, s.Wanted, err)
+		}
+	}
+	for _, bad := range []struct{ cluster, user, text string }{
+		{data, "exec: {command: aws}", "kubectl create token"},
+		{data, "client-certificate: ca.crt", "go together"},
+		{"certificate-authority-data: '%'", "token: x", "not base64"},
+		{"certificate-authority: nowhere", "token: x", "no such file"},
+		{"certificate-authority: token", "token: x", "contains no certificate"},
+	} {
+		_, err := Load(config(bad.cluster, bad.user))
+		if err == nil || !strings.Contains(err.Error(), bad.text) {
+			t.Errorf("%s and %s give %v, want %q", bad.cluster, bad.user, err, bad.text)
+		}
+	}
+	for _, text := range []string{"[", "current-context: here", "current-context: a\ncontexts: [{name: a}]"} {
+		if _, err := Load(write("config", text)); err == nil {
+			t.Errorf("%q is taken", text)
+		}
+	}
+}
+
+// TestNoServer names what cannot be reached.
+func TestNoServer(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	c := &Cluster{API: "http://127.0.0.1:1", Namespace: "llm", HTTP: http.DefaultClient}
+	if _, err := c.Scale(ctx, Target{"statefulset", "w"}); err == nil ||
+		!strings.Contains(err.Error(), "statefulset/w") {
+		t.Errorf("without an API server: %v", err)
+	}
+}
