@@ -47,6 +47,9 @@ func (a *autoscaler) run(ctx context.Context) {
 		now := time.Now()
 		want, err := a.step(ctx, now)
 		line := fmt.Sprintf("Workers wanted: %d, because %s.\n", want.Workers, want.Why)
+		if p, ok := a.hands.(*pods); ok && p.standsBy() != "" {
+			line = fmt.Sprintf("Standing by: %s scales %v.\n", p.standsBy(), p.target)
+		}
 		if err != nil {
 			line = fmt.Sprintf("Scaling: %v\n", err)
 		}

@@ -15,6 +15,7 @@ func newFleetScale() *cobra.Command {
 	s := &remote.Command{}
 	flags := &scaleFlags{}
 	hands := &outside{said: -1}
+	inCluster := &podFlags{}
 	var sleep bool
 	cmd := &cobra.Command{
 		Use:   "scale",
@@ -22,15 +23,19 @@ func newFleetScale() *cobra.Command {
 		Long: `Look at a server every two seconds and keep as many workers as its load needs: from the
 rate of requests, the expected wait, the memory in use, the time of day and how long a
 worker takes to be ready, which is measured. Never from the utilisation of devices. Workers
-sleep and wake (--sleep), or a program or service of yours starts and ends them:
+sleep and wake (--sleep), Kubernetes starts and ends them (--kubernetes), or a program or
+service of yours does:
 
   --command   runs with the number in PARLEY_WORKERS and why in PARLEY_REASON
   --webhook   gets {"workers": N, "why": TEXT, "expected_requests_per_second": RATE}
 
-Both are told when the number changes, and again after a failure. To start and end
-processes on this machine, use parley fleet up --max.` + fleetTokenHelp,
+Both are told when the number changes, and again after a failure. With --kubernetes, run one
+beside each gateway: one of them scales at a time, as a lease in the namespace says, and the
+others take over. To start and end processes on this machine, use parley fleet up --max.` + fleetTokenHelp,
 		Example: "  parley fleet scale --min 1 --max 6 --sleep\n" +
-			"  parley fleet scale --max 8 --command 'kubectl scale statefulset/workers --replicas=$PARLEY_WORKERS'\n" +
+			"  parley fleet scale --max 8 --kubernetes deployment/vllm --namespace llm\n" +
+			"  parley fleet scale --max 8 --command 'aws autoscaling set-desired-capacity --auto-scaling-group-name w " +
+			"--desired-capacity $PARLEY_WORKERS'\n" +
 			"  parley fleet scale --max 8 --webhook http://127.0.0.1:9000/scale",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -49,6 +54,14 @@ processes on this machine, use parley fleet up --max.` + fleetTokenHelp,
 			if sleep {
 				a.hands = &sleepers{order: orderThrough(c), woken: map[string]time.Time{}}
 			}
+			if inCluster.target != "" {
+				pods, err := inCluster.pods(orderThrough(c))
+				if err != nil {
+					return err
+				}
+				a.hands = pods
+				defer pods.release()
+			}
 			if _, err := a.step(cmd.Context(), time.Now()); errors.Is(err, remote.ErrNoFleet) {
 				return err
 			}
@@ -62,7 +75,8 @@ processes on this machine, use parley fleet up --max.` + fleetTokenHelp,
 	cmd.Flags().BoolVar(&sleep, "sleep", false, "put workers to sleep and wake them")
 	cmd.Flags().StringVar(&hands.command, "command", "", "run `COMMAND` to change the number of workers")
 	cmd.Flags().StringVar(&hands.webhook, "webhook", "", "post to `URL` to change the number of workers")
-	cmd.MarkFlagsOneRequired("sleep", "command", "webhook")
-	cmd.MarkFlagsMutuallyExclusive("sleep", "command", "webhook")
+	inCluster.add(cmd.Flags())
+	cmd.MarkFlagsOneRequired("sleep", "command", "webhook", "kubernetes")
+	cmd.MarkFlagsMutuallyExclusive("sleep", "command", "webhook", "kubernetes")
 	return cmd
 }

@@ -5,8 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
-	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -14,86 +12,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"parley/internal/testkit"
 )
 
-// A server is as much of an API server as the client uses. `make k8s` has a real one.
-type server struct {
-	objects map[string]map[string]any
-	version int
-	// before is called before each request, and may refuse it by a status other than 0.
-	before func(r *http.Request) (status int, message string)
-	calls  []string
-}
-
-func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.calls = append(s.calls, r.Method+" "+r.URL.Path)
-	if s.before != nil {
-		if status, message := s.before(r); status != 0 {
-			refuse(w, status, message)
-			return
-		}
-	}
-	body, _ := io.ReadAll(r.Body)
-	var document map[string]any
-	if len(body) > 0 && json.Unmarshal(body, &document) != nil {
-		refuse(w, http.StatusBadRequest, "not JSON")
-		return
-	}
-	at := r.URL.Path
-	if r.Method == http.MethodPost {
-		at += "/" + document["metadata"].(map[string]any)["name"].(string)
-	}
-	old := s.objects[at]
-	switch {
-	case r.Method == http.MethodPost && old != nil:
-		refuse(w, http.StatusConflict, "already exists")
-		return
-	case r.Method != http.MethodPost && old == nil:
-		refuse(w, http.StatusNotFound, "not found")
-		return
-	case r.Method == http.MethodPut && versionOf(old) != versionOf(document):
-		refuse(w, http.StatusConflict, "the object has been modified")
-		return
-	case r.Method == http.MethodPatch:
-		old["patch"], document = document, old
-	}
-	if r.Method != http.MethodGet {
-		s.put(at, document)
-	}
-	_ = json.NewEncoder(w).Encode(s.objects[at])
-}
-
-// put stores a document under a new version.
-func (s *server) put(at string, document map[string]any) {
-	s.version++
-	meta, _ := document["metadata"].(map[string]any)
-	if meta == nil {
-		meta = map[string]any{"name": "x"}
-		document["metadata"] = meta
-	}
-	meta["resourceVersion"] = fmt.Sprint(s.version)
-	s.objects[at] = document
-}
-
-func versionOf(document map[string]any) any {
-	meta, _ := document["metadata"].(map[string]any)
-	return meta["resourceVersion"]
-}
-
-func refuse(w http.ResponseWriter, status int, message string) {
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]any{"kind": "Status", "message": message, "code": status})
-}
-
-func newServer(t *testing.T) (*server, *Cluster) {
-	s := &server{objects: map[string]map[string]any{}}
-	h := httptest.NewServer(s)
-	t.Cleanup(h.Close)
+func newServer(t *testing.T) (*testkit.Kube, *Cluster) {
+	s, h := testkit.NewKube(t)
 	return s, &Cluster{API: h.URL, Namespace: "llm", Token: "secret", HTTP: h.Client()}
-}
-
-func replicas(n int) map[string]any {
-	return map[string]any{"spec": map[string]any{"replicas": n}, "status": map[string]any{"replicas": n}}
 }
 
 const (
@@ -121,16 +46,16 @@ func TestSetReplicas(t *testing.T) {
 	s, c := newServer(t)
 	for at, kind := range map[string]string{deploymentScale: "deployment", groupScale: "leaderworkerset"} {
 		target := Target{kind, "w"}
-		s.put(at, replicas(2))
+		s.Put(at, testkit.Replicas(2))
 		seen, err := c.Scale(t.Context(), target)
 		if err != nil || seen.Wanted != 2 || seen.Present != 2 {
 			t.Fatalf("%v has %+v, %v", target, seen, err)
 		}
 		left := 3
-		s.before = func(r *http.Request) (int, string) {
+		s.Before = func(r *http.Request) (int, string) {
 			if r.Method == http.MethodPut && left > 0 { // a controller writes the status first
 				left--
-				s.put(at, replicas(2))
+				s.Put(at, testkit.Replicas(2))
 			}
 			return 0, ""
 		}
@@ -144,19 +69,19 @@ func TestSetReplicas(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "another one set 5") {
 			t.Errorf("a change of what another one changed gives %v", err)
 		}
-		s.before = nil
+		s.Before = nil
 	}
 }
 
 // TestConflictsEnd gives up where every change conflicts.
 func TestConflictsEnd(t *testing.T) {
 	s, c := newServer(t)
-	s.put(deploymentScale, replicas(2))
+	s.Put(deploymentScale, testkit.Replicas(2))
 	seen, err := c.Scale(t.Context(), Target{"deployment", "w"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.before = func(r *http.Request) (int, string) {
+	s.Before = func(r *http.Request) (int, string) {
 		if r.Method == http.MethodPut {
 			return http.StatusConflict, "the object has been modified"
 		}
@@ -172,7 +97,7 @@ func TestConflictsEnd(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	s, c := newServer(t)
 	target := Target{"deployment", "w"}
-	s.put(deploymentScale, replicas(2))
+	s.Put(deploymentScale, testkit.Replicas(2))
 	for _, want := range []struct {
 		status        int
 		message, text string
@@ -183,12 +108,12 @@ func TestRefusals(t *testing.T) {
 		{http.StatusServiceUnavailable, "etcd is away", "answered 503: etcd is away"},
 		{http.StatusTooManyRequests, "", "answered 429"},
 	} {
-		s.before = func(*http.Request) (int, string) { return want.status, want.message }
+		s.Before = func(*http.Request) (int, string) { return want.status, want.message }
 		if _, err := c.Scale(t.Context(), target); err == nil || !strings.Contains(err.Error(), want.text) {
 			t.Errorf("%d gives %v, want %q", want.status, err, want.text)
 		}
 	}
-	s.before = nil
+	s.Before = nil
 	_, err := c.Scale(t.Context(), Target{"leaderworkerset", "w"})
 	if err == nil || !strings.Contains(err.Error(), "LeaderWorkerSet API is installed") {
 		t.Errorf("a missing group gives %v", err)
@@ -201,7 +126,7 @@ func TestRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	var shown string
-	s.before = func(r *http.Request) (int, string) { shown = r.Header.Get("Authorization"); return 0, "" }
+	s.Before = func(r *http.Request) (int, string) { shown = r.Header.Get("Authorization"); return 0, "" }
 	if _, err := c.Scale(t.Context(), target); err != nil || shown != "Bearer fresh" {
 		t.Errorf("it shows %q, %v", shown, err)
 	}
@@ -210,12 +135,12 @@ func TestRefusals(t *testing.T) {
 // TestEndFirst marks a pod, and takes that back.
 func TestEndFirst(t *testing.T) {
 	s, c := newServer(t)
-	s.put("/api/v1/namespaces/llm/pods/w-1", map[string]any{})
+	s.Put("/api/v1/namespaces/llm/pods/w-1", map[string]any{})
 	for first, want := range map[bool]string{true: `"-1000"`, false: "null"} {
 		if err := c.EndFirst(t.Context(), "w-1", first); err != nil {
 			t.Fatal(err)
 		}
-		got, _ := json.Marshal(s.objects["/api/v1/namespaces/llm/pods/w-1"]["patch"])
+		got, _ := json.Marshal(s.Objects["/api/v1/namespaces/llm/pods/w-1"]["patch"])
 		if !strings.Contains(string(got), `"controller.kubernetes.io/pod-deletion-cost":`+want) {
 			t.Errorf("the pod is patched by %s", got)
 		}
@@ -248,9 +173,9 @@ func TestLease(t *testing.T) {
 	}
 	expect(a, 0, true, "a")
 	expect(b, 0, false, "a")
-	calls := len(s.calls)
+	calls := len(s.Calls)
 	expect(a, 4*time.Second, true, "a")
-	if len(s.calls) != calls {
+	if len(s.Calls) != calls {
 		t.Error("it was renewed before that was due")
 	}
 	expect(a, 6*time.Second, true, "a")
@@ -263,20 +188,20 @@ func TestLease(t *testing.T) {
 	}
 	expect(a, 34*time.Second, true, "a")
 
-	s.before = func(*http.Request) (int, string) { return http.StatusServiceUnavailable, "starting" }
+	s.Before = func(*http.Request) (int, string) { return http.StatusServiceUnavailable, "starting" }
 	expect(a, 40*time.Second, true, "a") // what is left of it
 	if until, _, err := a.Hold(t.Context(), begun.Add(50*time.Second)); err == nil || !until.IsZero() {
 		t.Errorf("without an API server it is held until %v, %v", until, err)
 	}
-	s.before = nil
+	s.Before = nil
 	expect(a, 51*time.Second, true, "a")
 	expect(b, 52*time.Second, false, "a")
 
 	won := false
-	s.before = func(r *http.Request) (int, string) { // b takes it between a's look and a's write
+	s.Before = func(r *http.Request) (int, string) { // b takes it between a's look and a's write
 		if r.Method == http.MethodPut && !won {
 			won = true
-			s.before = nil
+			s.Before = nil
 			expect(b, 90*time.Second, true, "b")
 		}
 		return 0, ""
@@ -295,7 +220,7 @@ func TestLease(t *testing.T) {
 func TestLoad(t *testing.T) {
 	dir := t.TempDir()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_ = json.NewEncoder(w).Encode(replicas(len(r.Header.Get("Authorization"))))
+		_ = json.NewEncoder(w).Encode(testkit.Replicas(len(r.Header.Get("Authorization"))))
 	}))
 	defer server.Close()
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
