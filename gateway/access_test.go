@@ -171,6 +171,7 @@ func TestFleetRoutesAreTheGateways(t *testing.T) {
 	shared := func() {
 		t.Helper()
 		check("GET", workers, 200, bearer(operateToken)...)
+		check("GET", "/fleet/metrics", 200, bearer(operateToken)...)
 		check("POST", drain, 200, bearer(operateToken)...)
 		check("POST", drain, 400, append(bearer(operateToken), "Content-Type", "text/plain")...)
 		check("POST", drain, 403, append(bearer(operateToken), "Origin", "https://evil.example")...)
@@ -187,6 +188,8 @@ func TestFleetRoutesAreTheGateways(t *testing.T) {
 	shared()
 	check("GET", workers, 401, "X-Forwarded-For", "192.0.2.9")
 	check("GET", workers, 401)
+	check("GET", "/fleet/metrics", 401)
+	check("GET", "/metrics", 401, bearer(operateToken)...)
 	check("POST", drain, 401, "X-Forwarded-For", "192.0.2.9")
 	check("GET", workers, 401, bearer("operate-012345678")...)
 	check("GET", workers, 200, bearer(admin)...)

@@ -17,6 +17,7 @@ func (g *Gateway) fleetRoutes() (rows []routeRow) {
 	rows = []routeRow{
 		{"GET", "/fleet/workers", fleetOperator, false, run},
 		{"GET", "/fleet/findings", fleetOperator, false, run},
+		{"GET", "/fleet/metrics", fleetOperator, false, on(g.operators.ShowMetrics)},
 	}
 	for _, verb := range []string{"drain", "resume", "sleep", "wake"} {
 		rows = append(rows, routeRow{"POST", "/fleet/workers/{name}/" + verb, fleetOperator, false, run})

@@ -458,6 +458,7 @@ GET /debug/pprof/: List profiles of the program
 GET /debug/pprof/{name}: Read a profile of the program
 GET /fleet/workers: List workers
 GET /fleet/findings: List what is wrong with workers
+GET /fleet/metrics: Show counters for Prometheus to what scales workers
 POST /fleet/register: Register a worker
 DELETE /fleet/register: Take back the registration of a worker
 POST /fleet/workers/{name}/drain: Drain a worker

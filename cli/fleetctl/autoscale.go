@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
 	"sync/atomic"
 	"time"
 
@@ -17,13 +15,13 @@ import (
 	"parley/fleet/scale"
 )
 
-// An autoscaler keeps the workers of a gateway as many as a scaler wants. It sees the gateway
-// through its metrics and the list of its workers, and acts through an actuator.
+// An autoscaler keeps the workers of gateways as many as a scaler wants. It sees the gateways
+// through their metrics and lists of workers, and acts through an actuator.
 type autoscaler struct {
-	client *remote.Client
-	scaler *scale.Scaler
-	hands  actuator
-	sights sights
+	gateways *gateways
+	scaler   *scale.Scaler
+	hands    actuator
+	sights   sights
 	// said is the latest line about it: the goroutine that scales writes it for others.
 	said atomic.Pointer[string]
 	tell io.Writer // each line that differs from the one before; may be nil
@@ -67,11 +65,7 @@ func (a *autoscaler) run(ctx context.Context) {
 func (a *autoscaler) step(ctx context.Context, now time.Time) (want scale.Sizing, err error) {
 	ctx, cancel := context.WithTimeout(ctx, remote.AskWait)
 	defer cancel()
-	workers, err := Standings(ctx, a.client)
-	if err != nil {
-		return want, err
-	}
-	metrics, err := a.client.Get(ctx, "/metrics")
+	workers, err := a.gateways.look(ctx, &a.sights)
 	if err != nil {
 		return want, err
 	}
@@ -79,7 +73,7 @@ func (a *autoscaler) step(ctx context.Context, now time.Time) (want scale.Sizing
 	if ready > 0 {
 		a.scaler.Ready(ready)
 	}
-	want = a.scaler.Plan(a.sights.state(remote.ParseMetrics(metrics), workers, starting), now)
+	want = a.scaler.Plan(a.sights.state(workers, starting), now)
 	return want, a.hands.set(ctx, want, workers, now)
 }
 
@@ -89,65 +83,6 @@ func (a *autoscaler) String() string {
 		return *line
 	}
 	return ""
-}
-
-// sights are what was seen of a gateway. Its counters begin anew when it does.
-type sights struct {
-	begun, came     float64 // as it said last
-	total, arrivals uint64  // since the first sight
-}
-
-// state returns what a scaler is shown.
-func (s *sights) state(metrics []remote.Metric, workers []fleet.Standing, starting int) scale.State {
-	var begun, shed, waiting, wait float64
-	for _, m := range metrics {
-		switch m.Name {
-		case "parley_queue_wait_seconds_count":
-			begun += m.Value
-		case "parley_shed_total":
-			shed += m.Value
-		case "parley_queue_waiting":
-			waiting += m.Value
-		case "parley_queue_estimated_wait_seconds":
-			wait = max(wait, m.Value)
-		}
-	}
-	came := begun + shed + waiting
-	s.total += uint64(max(0, begun-s.begun))
-	s.arrivals += uint64(max(0, came-s.came))
-	s.begun, s.came = begun, came
-	state := scale.State{
-		Starting: starting,
-		Arrived:  s.arrivals,
-		Begun:    s.total,
-		Queued:   int(waiting),
-		Wait:     time.Duration(wait * float64(time.Second)),
-	}
-	var used, capacity int
-	for _, w := range workers {
-		state.Streams += w.Answering
-		if w.State == fleet.Up {
-			state.Ready++
-			used, capacity = used+w.UsedTokens, capacity+w.CapacityTokens
-		}
-	}
-	if capacity > 0 {
-		state.KV = float64(used) / float64(capacity)
-	}
-	return state
-}
-
-// orderThrough has a gateway drain, resume, wake a worker or put it to sleep.
-func orderThrough(c *remote.Client) func(ctx context.Context, worker, verb string) error {
-	return func(ctx context.Context, worker, verb string) error {
-		resp, err := c.Send(ctx, http.MethodPost, "/fleet/workers/"+url.PathEscape(worker)+"/"+verb, []byte{})
-		if err != nil {
-			return err
-		}
-		defer resp.Body.Close()
-		_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, remote.DocumentBytesMax))
-		return err
-	}
 }
 
 // scaleFlags are what the commands that scale have in common.

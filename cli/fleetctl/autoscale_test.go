@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,13 +30,15 @@ func TestSights(t *testing.T) {
 		{Name: "c", State: fleet.Asleep, CapacityTokens: 100},
 	}
 	var s sights
-	got := s.state(read(`# HELP x
+	s.begin()
+	s.add("a", read(`# HELP x
 parley_queue_wait_seconds_count{pool="local",tier="free"} 7
 parley_queue_wait_seconds_count{pool="local",tier="pro"} 3
 parley_queue_waiting{model="m",pool="local",tier="free"} 4
 parley_queue_estimated_wait_seconds{model="m",pool="local"} 1.5
 parley_shed_total{tier="free"} 2
-`), workers, 1)
+`))
+	got := s.state(workers, 1)
 	want := scale.State{
 		Ready:    2,
 		Starting: 1,
@@ -49,10 +52,69 @@ parley_shed_total{tier="free"} 2
 	if got != want {
 		t.Errorf("the state is %+v, want %+v", got, want)
 	}
-	s.state(nil, nil, 0)
-	got = s.state(read("parley_queue_wait_seconds_count 5\n"), nil, 0)
-	if got.Arrived != 21 || got.Begun != 15 {
-		t.Errorf("after a restart %d requests came and %d began, want 21 and 15", got.Arrived, got.Begun)
+	s.begin()
+	s.add("a", nil)
+	s.begin()
+	s.add("a", read("parley_queue_wait_seconds_count 5\n"))
+	s.add("b", read("parley_queue_wait_seconds_count 1\nparley_queue_waiting 3\n"))
+	if got = s.state(nil, 0); got.Arrived != 25 || got.Begun != 16 || got.Queued != 3 {
+		t.Errorf("after a restart, and with another gateway, there is %+v, want 25, 16 and 3", got)
+	}
+}
+
+// TestGateways asks every address of a name, leaves out one that does not answer, and has all
+// do what is ordered.
+func TestGateways(t *testing.T) {
+	var mu sync.Mutex
+	var asked []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		asked = append(asked, r.Method+" "+r.Host+r.URL.Path)
+		if r.URL.Path == "/fleet/metrics" {
+			io.WriteString(w, "parley_queue_wait_seconds_count 2\n")
+			return
+		}
+		io.WriteString(w, `{"data":[{"name":"w","state":"up","answering":1}]}`)
+	}))
+	defer server.Close()
+	_, port, _ := strings.Cut(strings.TrimPrefix(server.URL, "http://"), ":")
+	c, err := remote.New("http://gateways.test:" + port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addresses := []string{"127.0.0.1", "no such host"}
+	g := &gateways{client: c}
+	g.lookup = func(_ context.Context, host string) ([]string, error) {
+		if host != "gateways.test" {
+			t.Errorf("the addresses of %q are looked up", host)
+		}
+		return addresses, nil
+	}
+	var s sights
+	workers, err := g.look(t.Context(), &s)
+	if err != nil || len(workers) != 1 || s.state(workers, 0).Begun != 2 {
+		t.Fatalf("there are %+v, %v", workers, err)
+	}
+	if err := g.order(t.Context(), "w", "drain"); err != nil || asked[len(asked)-1] !=
+		"POST gateways.test:"+port+"/fleet/workers/w/drain" {
+		t.Errorf("it asked %q, %v", asked, err)
+	}
+	addresses = addresses[1:]
+	if _, err := g.look(t.Context(), &s); err == nil {
+		t.Error("no gateway answers, and that is no error")
+	}
+	if err := g.order(t.Context(), "w", "drain"); err == nil {
+		t.Error("no gateway takes an order, and that is no error")
+	}
+	addresses = nil
+	if workers, err := g.look(t.Context(), &s); err == nil {
+		t.Errorf("without a gateway there are %+v", workers)
+	}
+	both := merge([]fleet.Standing{{Name: "a", State: fleet.Draining, Answering: 1}},
+		[]fleet.Standing{{Name: "b", Answering: 3}, {Name: "a", State: fleet.Up, Answering: 2}})
+	if len(both) != 2 || both[0].Answering != 3 || both[0].State != fleet.Up {
+		t.Errorf("two gateways have %+v", both)
 	}
 }
 

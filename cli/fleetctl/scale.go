@@ -3,6 +3,7 @@ package fleetctl
 import (
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,7 +17,7 @@ func newFleetScale() *cobra.Command {
 	flags := &scaleFlags{}
 	hands := &outside{said: -1}
 	inCluster := &podFlags{}
-	var sleep bool
+	var sleep, all bool
 	cmd := &cobra.Command{
 		Use:   "scale",
 		Short: "Let the load decide how many workers a server has",
@@ -34,8 +35,8 @@ beside each gateway: one of them scales at a time, as a lease in the namespace s
 others take over. To start and end processes on this machine, use parley fleet up --max.` + fleetTokenHelp,
 		Example: "  parley fleet scale --min 1 --max 6 --sleep\n" +
 			"  parley fleet scale --max 8 --kubernetes deployment/vllm --namespace llm\n" +
-			"  parley fleet scale --max 8 --command 'aws autoscaling set-desired-capacity --auto-scaling-group-name w " +
-			"--desired-capacity $PARLEY_WORKERS'\n" +
+			"  parley fleet scale --max 8 --command 'aws autoscaling set-desired-capacity --auto-scaling-group-name " +
+			"w --desired-capacity $PARLEY_WORKERS'\n" +
 			"  parley fleet scale --max 8 --webhook http://127.0.0.1:9000/scale",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -50,12 +51,16 @@ others take over. To start and end processes on this machine, use parley fleet u
 			if err != nil {
 				return err
 			}
-			a := &autoscaler{client: c, scaler: scaler, hands: hands}
+			of := &gateways{client: c}
+			if all {
+				of.lookup = net.DefaultResolver.LookupHost
+			}
+			a := &autoscaler{gateways: of, scaler: scaler, hands: hands}
 			if sleep {
-				a.hands = &sleepers{order: orderThrough(c), woken: map[string]time.Time{}}
+				a.hands = &sleepers{order: of.order, woken: map[string]time.Time{}}
 			}
 			if inCluster.target != "" {
-				pods, err := inCluster.pods(orderThrough(c))
+				pods, err := inCluster.pods(of.order)
 				if err != nil {
 					return err
 				}
@@ -75,6 +80,8 @@ others take over. To start and end processes on this machine, use parley fleet u
 	cmd.Flags().BoolVar(&sleep, "sleep", false, "put workers to sleep and wake them")
 	cmd.Flags().StringVar(&hands.command, "command", "", "run `COMMAND` to change the number of workers")
 	cmd.Flags().StringVar(&hands.webhook, "webhook", "", "post to `URL` to change the number of workers")
+	cmd.Flags().BoolVar(&all, "all-addresses", false,
+		"look at the gateways at every address of the name in --url, as those of a headless service")
 	inCluster.add(cmd.Flags())
 	cmd.MarkFlagsOneRequired("sleep", "command", "webhook", "kubernetes")
 	cmd.MarkFlagsMutuallyExclusive("sleep", "command", "webhook", "kubernetes")

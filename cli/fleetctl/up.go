@@ -131,16 +131,17 @@ func (p *upPlan) runScaled(ctx context.Context, out io.Writer, parts *sync.WaitG
 	program.Env = append(program.Env, "PARLEY_FLEET_JOIN_TOKEN="+rand.Text())
 	front = append(front, "--pools", `[{name: local, workers: [{register: true, networks: [127.0.0.0/8]}]}]`)
 	parts.Go(func() { stop(program.Run(ctx, "gateway", append(front, p.modelFlags()...))) })
+	of := &gateways{client: client}
 	hands := &crew{
 		program: program,
 		args: func(name, address string) []string {
 			return append(p.workerArgs(name, address), "--register", "http://"+p.addr)
 		},
-		order: orderThrough(client),
+		order: of.order,
 		life:  ctx,
 		ended: stop,
 	}
-	a := &autoscaler{client: client, scaler: scaler, hands: hands}
+	a := &autoscaler{gateways: of, scaler: scaler, hands: hands}
 	parts.Go(func() {
 		a.run(ctx)
 		hands.all.Wait()

@@ -89,7 +89,7 @@ func NewKube(t *testing.T) (*Kube, *httptest.Server) {
 	return s, h
 }
 
-// Replicas is a document with so many replicas.
+// Replicas is a document with n replicas.
 func Replicas(n int) map[string]any {
 	return map[string]any{"spec": map[string]any{"replicas": n}, "status": map[string]any{"replicas": n}}
 }
