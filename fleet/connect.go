@@ -135,6 +135,7 @@ func probeRemote(ctx context.Context, remote *worker.Remote, block int) (Conditi
 	return Condition{
 		Models:         remote.Models(),
 		Draining:       s.Draining,
+		MoveWithin:     s.MoveWithin,
 		Sleeping:       s.Sleeping && remote.Promises().Sleep,
 		Instance:       s.Instance,
 		Running:        s.Running,

@@ -57,6 +57,9 @@ func (f *Fleet) probed(m *member, turns int, began time.Time, c Condition, err e
 	}
 	if c.Draining != m.health.condition.Draining {
 		f.cfg.Log.Info("worker draining state changed", "worker", m.Name, "draining", c.Draining)
+		if c.Draining && c.MoveWithin > 0 {
+			f.keepers.Go(func() { f.moveOff(m, c.Instance, c.MoveWithin) })
+		}
 	}
 	m.health.misses, m.health.condition, m.health.reported = 0, c, began
 	f.turn(m)
@@ -67,6 +70,19 @@ func (f *Fleet) probed(m *member, turns int, began time.Time, c Condition, err e
 		f.rise(m)
 	}
 	f.withdrawSoon(f.cfg.Now())
+}
+
+// moveOff moves the answers of a process that is about to stop, after the time that it
+// gives them.
+func (f *Fleet) moveOff(m *member, instance string, within time.Duration) {
+	if !sleep(f.context, within) {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if c := &m.health.condition; c.Draining && c.Instance == instance {
+		m.cut(errMoved)
+	}
 }
 
 // missed notes that a probe was not answered. The lock is held.
@@ -116,11 +132,16 @@ func (f *Fleet) suspect(m *member, err error) (blame int) {
 		m.orders.turns++
 		f.deaths.Add(1)
 	}
+	m.ask()
+	return blame
+}
+
+// ask has the member be probed now.
+func (m *member) ask() {
 	select {
 	case m.kick <- struct{}{}:
 	default:
 	}
-	return blame
 }
 
 // keyRetry is how long a worker that rejects the key gets no requests, although it answers probes.
@@ -133,9 +154,7 @@ const blameAlone = 3
 // forget notes that a member is a new process, which holds nothing.
 func (f *Fleet) forget(m *member) {
 	for _, s := range m.seats {
-		if index, number := f.router.Index(s.id); index != nil {
-			index.Restarted(number)
-		}
+		f.router.Restarted(s.id)
 	}
 	m.health.since = f.cfg.Now()
 }

@@ -62,6 +62,9 @@ func (m *Member) mute() { m.Source.Events, m.Source.Replay, m.Source.Snapshot = 
 type Condition struct {
 	// Draining workers finish what they have and want nothing new.
 	Draining bool
+	// MoveWithin is after what time its answers must have moved when it is draining; 0 if
+	// they all may finish.
+	MoveWithin time.Duration
 	// Sleeping workers have given their memory back.
 	Sleeping bool
 	// Instance names the process: another name is a new one, which holds nothing.

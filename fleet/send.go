@@ -195,8 +195,12 @@ func (t *trip) again(ctx context.Context, l *leg, v judgement, err error) error 
 		return &parley.Error{Code: parley.Unavailable, Wait: -1,
 			Message: "Every worker that got this request was lost before the first token, so it is not retried."}
 	}
+	t.heldBy = nil
 	if id, ok := l.member.seat(t.r.Model); ok {
 		t.avoid = append(t.avoid, id)
+		if v == moved && t.said.pieces() > t.heard { // its worker has written the last token
+			t.heldBy = []route.ID{id}
+		}
 	}
 	t.instead = t.elsewhere(v, err)
 	f.metrics.moved(v)
@@ -303,6 +307,7 @@ func (t *trip) query() *route.Request {
 	q := &route.Request{
 		Model: r.Model, Key: cmp.Or(r.Session, r.Tenant),
 		PromptTokens: len(r.Prompt), OutputTokens: min(max(r.MaxTokens, 1), outputGuess) * max(1, r.Choices),
+		HeldBy: t.heldBy,
 	}
 	tokens := r.Prompt
 	if more := t.said.longest(); len(more) > 0 {
@@ -466,6 +471,11 @@ func (f *Fleet) finish(l *leg, v judgement, err error) {
 		m.breaker.Done(false, now)
 	case lost:
 		l.blame = f.suspect(m, err)
+	case withdrawn:
+		m.breaker.Abandon()
+		if !l.back.asked { // it may be draining
+			m.ask()
+		}
 	default:
 		m.breaker.Abandon()
 	}

@@ -98,8 +98,9 @@ type trip struct {
 	fleet *Fleet
 	r     *parley.Request
 	said  partialAnswer
-	// avoid are seats of workers that have failed it.
-	avoid []route.ID
+	// avoid are seats of workers that have failed it, heldBy those that have computed all
+	// of it so far and are not lost.
+	avoid, heldBy []route.ID
 	// instead is why the last of them did, if another model is asked after that; nil if not.
 	instead error
 	// beside is the worker that answers already, while a second one is looked for.
@@ -140,8 +141,10 @@ type flow struct {
 	// stream is that, until context ends.
 	stream  iter.Seq2[parley.Delta, error]
 	context context.Context
-	// cancel breaks the leg off; why is set if that was wanted before it began.
+	// cancel breaks the leg off, which broken says was wanted; why is set if that was
+	// before it began.
 	cancel context.CancelCauseFunc
+	broken bool
 	why    error
 	blocks legBlocks
 }
@@ -302,6 +305,7 @@ func has(models []parley.Model, id string) bool {
 
 // abort breaks the leg off. The lock is held.
 func (l *leg) abort(why error) {
+	l.flow.broken = true
 	if l.flow.cancel == nil {
 		l.flow.why = why
 		return
@@ -337,7 +341,7 @@ func (m *member) status(now time.Time, slowStart time.Duration) route.Status {
 		s.Exchange = route.BlockExchange{
 			Format:      c.Format,
 			BlockBytes:  c.BlockBytes,
-			Gives:       !c.Draining && (present == Up || present == Draining),
+			Gives:       present == Up || present == Draining,
 			PrefillRate: m.health.rate,
 		}
 	}

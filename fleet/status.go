@@ -24,10 +24,12 @@ type Standing struct {
 	Sleeps  bool   `json:"sleeps"`
 	// UpSeconds is since when it is up.
 	UpSeconds float64 `json:"up_seconds"`
-	// Answering counts the answers that it is giving to this gateway; Sent all it
+	// Answering counts the answers that it is giving to this gateway, Moving those of them
+	// that go to another worker when their client has read what has come; Sent all it
 	// was sent; Failed those it answered with an error; Lost those that it was
 	// lost with; Moved those that had to go elsewhere, for whatever reason.
 	Answering int    `json:"answering"`
+	Moving    int    `json:"moving,omitempty"`
 	Sent      uint64 `json:"sent"`
 	Failed    uint64 `json:"failed"`
 	Lost      uint64 `json:"lost"`
@@ -94,6 +96,11 @@ func (f *Fleet) standing(m *member, now time.Time) Standing {
 		UsedTokens:     m.health.condition.UsedTokens,
 		CapacityTokens: cmp.Or(m.health.condition.CapacityTokens, m.CapacityTokens),
 		Index:          "none",
+	}
+	for l := range m.legs {
+		if l.flow.broken {
+			s.Moving++
+		}
 	}
 	if m.health.state == Down {
 		s.Device = nil // what it said last may no longer be true

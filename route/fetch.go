@@ -51,9 +51,6 @@ func rounded(d time.Duration) string { return d.Round(100 * time.Microsecond).St
 const (
 	// fetchLeast is the least number of tokens that are worth a fetch.
 	fetchLeast = 64
-	// fetchGain is how much of the time to compute a fetch may take, so that doubtful ones
-	// are not made.
-	fetchGain = 0.8
 	// fetchLatency is what a fetch takes besides the bytes.
 	fetchLatency = 3 * time.Millisecond
 	// rateGuess and linkGuess are taken for speeds that are not known: tokens and bytes in
@@ -87,6 +84,9 @@ func (r *Router) Fetch(q *Request, d *Decision, now time.Time) *Transfer {
 		}
 		match := from.index.matches.Of(from.number)
 		held := min(int(match.Blocks-match.Expected)*from.BlockTokens, q.PromptTokens)
+		if slices.Contains(q.HeldBy, ID(id)) {
+			held = (q.PromptTokens - 1) / from.BlockTokens * from.BlockTokens
+		}
 		if held-d.Cached < fetchLeast || best != nil && best.Tokens >= held {
 			continue
 		}
@@ -153,9 +153,9 @@ func (r *Router) weigh(from, to ID, held, more int, now time.Time) *Transfer {
 	bytes := float64(more/w.BlockTokens) * float64(w.status.Exchange.BlockBytes)
 	sharing := float64(1 + max(w.moving, r.workers[from].moving))
 	t := &Transfer{From: from, Name: r.workers[from].Name, Tokens: held, More: more}
-	t.Compute = seconds(float64(more) / rate)
+	t.Compute = seconds(float64(more+w.waiting) / rate) // after what was sent before
 	t.Move = fetchLatency + seconds(bytes/speed*sharing)
-	if float64(t.Move) > fetchGain*float64(t.Compute) {
+	if float64(t.Move) > r.cfg.FetchGain*float64(t.Compute) {
 		return nil
 	}
 	t.Within = max(r.cfg.FetchTime, min(withinFactor*t.Move, t.Compute))

@@ -31,6 +31,9 @@ type Request struct {
 	Prompts []Prompt
 	// Avoid are workers that have failed it.
 	Avoid []ID
+	// HeldBy are workers that have just computed the whole prompt, whatever they have
+	// reported of it so far.
+	HeldBy []ID
 	// Prefill is set if the prompt is to be computed and nothing else.
 	Prefill bool
 }

@@ -44,6 +44,9 @@ type Config struct {
 	// FetchTime is the least time that a worker gets to fetch blocks before it computes
 	// them; 0 means 250 ms.
 	FetchTime time.Duration
+	// FetchGain is how much of the time to compute a fetch may take, so that doubtful ones
+	// are not made; 0 means 0.8.
+	FetchGain float64
 	// Index is for the indexes of all block sizes, besides BlockTokens.
 	Index kvindex.Config
 	// Seed is for what is random.
@@ -64,6 +67,7 @@ func (c *Config) setDefaults() error {
 	orDefault(&c.DiskCredit, 0.25)
 	orDefault(&c.TieTokens, 64)
 	orDefault(&c.FetchTime, 250*time.Millisecond)
+	orDefault(&c.FetchGain, 0.8)
 	var problems []error
 	for _, row := range []struct {
 		what     string
@@ -82,6 +86,7 @@ func (c *Config) setDefaults() error {
 		{"HostCredit", c.HostCredit, 0, 1},
 		{"DiskCredit", c.DiskCredit, 0, 1},
 		{"TieTokens", float64(c.TieTokens), 0, 1e6},
+		{"FetchGain", c.FetchGain, 0, 1e6},
 	} {
 		if !(row.is >= row.from && row.is <= row.to) {
 			problems = append(problems,
@@ -259,6 +264,14 @@ func (r *Router) Resize(id ID, tokens int) {
 	w.CapacityTokens = tokens
 	if w.index != nil {
 		w.index.Resize(w.number, tokens/w.BlockTokens)
+	}
+}
+
+// Restarted notes that a worker is a new process, which holds nothing.
+func (r *Router) Restarted(id ID) {
+	r.unlink(id)
+	if w := r.workers[id]; w.index != nil {
+		w.index.Restarted(w.number)
 	}
 }
 

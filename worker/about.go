@@ -33,6 +33,9 @@ type About struct {
 	BlockTokens int  `json:"block_tokens"`
 	Sleeping    bool `json:"sleeping,omitempty"`
 	Draining    bool `json:"draining,omitempty"`
+	// MoveSeconds is after what time other workers should have taken over the answers of
+	// one that is draining, which until it ends gives them its blocks; 0 if it lets all finish.
+	MoveSeconds float64 `json:"move_seconds,omitempty"`
 	// Format is the digest of what the bytes of its blocks depend on, which other workers
 	// must have in common to fetch them; empty if it gives none. BlockBytes is their size.
 	Format     string `json:"format,omitempty"`

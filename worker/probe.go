@@ -86,6 +86,7 @@ func (r *Remote) probeParley(ctx context.Context) (Status, error) {
 		BlockTokens:    a.BlockTokens,
 		Sleeping:       a.Sleeping,
 		Draining:       a.Draining,
+		MoveWithin:     time.Duration(a.MoveSeconds * float64(time.Second)),
 		Format:         a.Format,
 		BlockBytes:     a.BlockBytes,
 		Device:         a.Device,

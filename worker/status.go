@@ -2,6 +2,7 @@ package worker
 
 import (
 	"iter"
+	"time"
 
 	"parley"
 	"parley/route/kvindex"
@@ -29,6 +30,9 @@ type Status struct {
 	Sleeping bool
 	// Draining engines finish what they have and take nothing new.
 	Draining bool
+	// MoveWithin is after what time other workers should have taken over the answers of a
+	// Parley worker that is draining; 0 if it lets all finish.
+	MoveWithin time.Duration
 	// Instance is another one after each start of a Parley worker.
 	Instance string
 	// Format is the digest of what the bytes of a Parley worker's blocks depend on, empty

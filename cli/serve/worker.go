@@ -107,11 +107,13 @@ func work(ctx context.Context, s *settings.Settings, out io.Writer) (err error) 
 	defer func() { err = errors.Join(err, server.Close()) }()
 	greetGateways(out, s.Scheme()+"://"+listener.Addr().String(), server)
 	fmt.Fprint(out, s.ClearTextWarning(listener.Addr()), s.EventsWarning())
-	wait, err := announce(ctx, s, listener.Addr(), server)
+	registered, unregister := context.WithCancel(context.WithoutCancel(ctx)) // others fetch blocks until it has drained
+	wait, err := announce(registered, s, listener.Addr(), server)
 	if err != nil {
+		unregister()
 		return err
 	}
-	defer wait()
+	defer func() { unregister(); wait() }()
 	front := server.NewHTTPServer()
 	err = server.Serve(ctx, front, func() error { return front.Serve(listener) }, s.Drain)
 	if ctx.Err() != nil {

@@ -1,8 +1,6 @@
 package host
 
 import (
-	"context"
-	"errors"
 	"net/http"
 	"time"
 
@@ -218,26 +216,4 @@ func (s *Server) detokenize(w http.ResponseWriter, r *http.Request) error {
 // tokenText returns the text of one token.
 func (h *Host) tokenText(id parley.Token) string {
 	return h.Tokenizer.Decode([]parley.Token{id}, false)
-}
-
-// Serve serves until ctx ends and then lets running answers finish, for at most
-// drain.
-func (s *Server) Serve(ctx context.Context, server *http.Server, serve func() error, drain time.Duration) error {
-	failed := make(chan error, 1)
-	go func() { failed <- serve() }()
-	select {
-	case err := <-failed:
-		return err
-	case <-ctx.Done():
-	}
-	s.Drain()
-	s.journal.Close()
-	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
-	defer cancel()
-	err := errors.Join(server.Shutdown(bounded), s.wire.Shutdown(bounded))
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = server.Close()
-	}
-	<-failed
-	return err
 }

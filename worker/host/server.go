@@ -87,7 +87,7 @@ type serverState struct {
 	awake    *waking // nil while asleep
 	serves   []parley.Model
 	changing bool // between awake and asleep
-	draining bool
+	drain    drain
 	idle     sync.Cond // no request holds what is awake, or changing ended
 }
 
@@ -187,10 +187,10 @@ func errAsleep() error {
 // hold returns the model and keeps it from falling asleep until it is let go.
 func (s *Server) hold() (*waking, error) {
 	s.mu.Lock()
-	draining := s.draining
+	draining := s.drain.on
 	s.mu.Unlock()
 	if draining {
-		return nil, parley.Errorf(parley.Unavailable, "this worker is draining: it accepts no new requests")
+		return nil, errDraining(parley.Unavailable)
 	}
 	return s.holdCache()
 }
@@ -210,6 +210,7 @@ func (s *Server) letGo(w *waking) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w.running--
+	s.drain.last = time.Now()
 	s.idle.Broadcast()
 }
 
@@ -220,12 +221,12 @@ func (s *Server) Models() []parley.Model { return s.serves }
 // and must otherwise be the one that is served.
 func (s *Server) Generate(ctx context.Context, r *parley.Request) iter.Seq2[parley.Delta, error] {
 	return func(yield func(parley.Delta, error) bool) {
-		w, err := s.hold()
+		w, err := s.holdFor(ctx)
 		if err != nil {
 			yield(parley.Delta{}, err)
 			return
 		}
-		defer s.letGo(w)
+		defer s.ended(ctx, w)
 		if r.Fetch != nil && w.serves(r) == nil {
 			s.peer.Generate(ctx, w.owner(), r)(yield)
 			return
@@ -310,13 +311,6 @@ func (s *Server) Sleeping() bool {
 	return s.awake == nil || s.changing
 }
 
-// Drain refuses new requests, and lets those that run finish.
-func (s *Server) Drain() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.draining = true
-}
-
 // Close ends everything.
 func (s *Server) Close() error {
 	s.wire.Close()
@@ -344,7 +338,8 @@ func (s *Server) about() worker.About {
 		BlockTokens: compute.BlockTokens,
 		Models:      s.serves,
 		Sleeping:    s.awake == nil || s.changing,
-		Draining:    s.draining,
+		Draining:    s.drain.on,
+		MoveSeconds: s.drain.moveSeconds(time.Now()),
 	}
 	if w := s.awake; w != nil {
 		stats := w.Stats()
@@ -352,11 +347,14 @@ func (s *Server) about() worker.About {
 		for _, n := range stats.Waiting {
 			a.Waiting += n
 		}
-		a.Format, a.BlockBytes = w.format.Digest(), w.format.BlockBytes
 		a.BusySeconds, a.Preemptions = stats.StepTime.Seconds(), stats.Preempted
 		a.KVUse = float64(stats.Pool.InUse) / float64(max(1, stats.Pool.Total))
 		a.Device = w.DeviceState()
-		a.Draining = a.Draining || w.Err() != nil // gateways send nothing more, and fail over
+		if w.Err() == nil {
+			a.Format, a.BlockBytes = w.format.Digest(), w.format.BlockBytes
+		} else {
+			a.Draining = true // gateways send nothing more, and fail over
+		}
 	}
 	return a
 }
@@ -373,7 +371,7 @@ func (s *Server) deviceErr() error {
 
 // snapshot returns everything the cache holds, as it travels.
 func (s *Server) snapshot(ctx context.Context) ([]byte, error) {
-	w, err := s.hold()
+	w, err := s.holdCache()
 	if err != nil { // it holds nothing
 		return worker.AppendEvents(nil, &kvindex.Batch{Seq: s.journal.Seq()}), nil
 	}

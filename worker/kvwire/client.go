@@ -46,14 +46,17 @@ func (e *MissError) Error() string { return e.Reason + ": " + e.Err.Error() }
 func (e *MissError) Unwrap() error { return e.Err }
 
 // InFlight returns how many bytes of buffers are held.
-func (c *Client) InFlight() int64 { return c.gate.bytes.Load() }
+func (c *Client) InFlight() int64 { return c.gate.bytes() }
 
 // Run fetches blocks until all have come, ctx ends or something fails. It returns how
 // many were taken, which are of use in any case, and a [*MissError] if that is not all.
 func (c *Client) Run(ctx context.Context, f *Fetch) (blocks int, err error) {
 	size := bufferSize(f.Format.BlockBytes, len(f.Names))
-	if !c.gate.enter(2 * size) {
-		return 0, &MissError{"busy", fmt.Errorf("this worker fetches from %d others already", Fetches)}
+	if err := c.gate.enter(ctx, 2*size); err != nil {
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return 0, &MissError{"cancelled", err}
+		}
+		return 0, &MissError{"busy", fmt.Errorf("this worker fetches %d prompts already: %w", Fetches, err)}
 	}
 	defer c.gate.leave(2 * size)
 	blocks, err = c.run(ctx, f, size)

@@ -21,7 +21,8 @@
 //
 // Each fetch has a connection of its own, so TCP bounds what is under way. Each side holds
 // at most two buffers of bufferBytes, or of one block if that is larger, for each fetch,
-// and takes part in at most [Fetches] at once: more are refused as busy, and not queued.
+// and takes part in at most [Fetches] at once. Up to [Waits] more wait in the order in which
+// they came, as long as their deadline lasts, and hold nothing yet; others are refused as busy.
 // InFlight is the memory that is held now. Ending the context of either side ends the
 // fetch.
 //
@@ -36,6 +37,7 @@
 //	format.go  what two workers must have in common
 //	ticket.go  the right to read blocks of one worker
 //	stream.go  frames
+//	gate.go    how many fetches run, and what they hold
 //	server.go  the giving side
 //	client.go  the taking side
 package kvwire

@@ -343,7 +343,8 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 
-// TestFetchesAreBounded opens more fetches than there may be, on either side.
+// TestFetchesAreBounded opens more fetches than there may be, on either side: one more
+// waits, until its deadline or until another one has ended, and holds nothing meanwhile.
 func TestFetchesAreBounded(t *testing.T) {
 	for _, side := range []string{"server", "client"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -364,10 +365,30 @@ func TestFetchesAreBounded(t *testing.T) {
 					}()
 				}
 				synctest.Wait()
-				if _, err := g.fetch(ctx); reason(err) != "busy" {
-					t.Errorf("%s: %v", side, err)
+				bounded, end := context.WithTimeout(ctx, time.Second)
+				defer end()
+				late := map[string]string{"server": "too slow", "client": "busy"}[side]
+				if _, err := g.fetch(bounded); reason(err) != late {
+					t.Errorf("%s: %v, want %s", side, err, late)
 				}
+				most := int64(2 * len(g.names) * testFormat.BlockBytes * Fetches)
+				if n := g.server.InFlight(); n != most {
+					t.Errorf("%s: %d bytes are held, want %d", side, n, most)
+				}
+				next := make(chan error, 1)
+				go func() {
+					blocks, err := g.fetch(t.Context())
+					if err == nil && (blocks != len(g.names) || !g.whole(blocks)) {
+						err = errors.New("not all blocks came")
+					}
+					next <- err
+				}()
+				synctest.Wait()
+				g.stuck = false
 				cancel()
+				if err := <-next; err != nil {
+					t.Errorf("%s: one that waited: %v", side, err)
+				}
 				for range Fetches {
 					if err := <-ended; reason(err) != "cancelled" {
 						t.Errorf("%s: %v", side, err)
@@ -376,6 +397,64 @@ func TestFetchesAreBounded(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestTheQueueOfAGate is entered in order, left at any time, and bounded.
+func TestTheQueueOfAGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g gate
+		for range Fetches {
+			if err := g.enter(t.Context(), 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var order []int
+		stop := make([]context.CancelFunc, Waits)
+		for i := range Waits {
+			ctx, cancel := context.WithCancel(t.Context())
+			stop[i] = cancel
+			go func() {
+				if g.enter(ctx, 1) == nil {
+					order = append(order, i) // one at a time: each is followed by a Wait
+				}
+			}()
+			synctest.Wait()
+		}
+		if err := g.enter(t.Context(), 1); !errors.Is(err, errBusy) {
+			t.Errorf("%v, want %v", err, errBusy)
+		}
+		var want []int
+		for i := range Waits {
+			if i%3 == 0 {
+				stop[i]()
+				synctest.Wait()
+			} else {
+				want = append(want, i)
+			}
+		}
+		for range want {
+			g.leave(1)
+			synctest.Wait()
+		}
+		if !slices.Equal(order, want) || g.bytes() != Fetches {
+			t.Errorf("%v entered and hold %d", order, g.bytes())
+		}
+		for i := range Fetches {
+			g.leave(1)
+			if err := g.enter(t.Context(), 1); err != nil { // there is room at once
+				t.Error(i, err)
+			}
+		}
+		for range Fetches {
+			g.leave(1)
+		}
+		if g.running != 0 || g.bytes() != 0 {
+			t.Errorf("%d run and hold %d", g.running, g.bytes())
+		}
+		for _, cancel := range stop {
+			cancel()
+		}
+	})
 }
 
 func TestTickets(t *testing.T) {

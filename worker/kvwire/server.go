@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"parley"
@@ -16,8 +15,9 @@ import (
 const (
 	// Path is the route of a worker that gives blocks.
 	Path = "/parley/v1/blocks"
-	// Fetches is how many fetches a side takes part in at once.
+	// Fetches is how many fetches a side takes part in at once, Waits how many more wait.
 	Fetches = 4
+	Waits   = 256
 	// bufferBytes is how many bytes of blocks are read or written at once.
 	bufferBytes = 8 << 20
 	// askMax bounds the body of a request: the names of some million tokens.
@@ -77,7 +77,7 @@ type Delivery struct {
 }
 
 // InFlight returns how many bytes of buffers are held.
-func (s *Server) InFlight() int64 { return s.gate.bytes.Load() }
+func (s *Server) InFlight() int64 { return s.gate.bytes() }
 
 // Serve answers a fetch. An error is one that the client can still be told of.
 func (s *Server) Serve(w http.ResponseWriter, r *http.Request, from Holder) (Delivery, error) {
@@ -98,9 +98,11 @@ func (s *Server) Serve(w http.ResponseWriter, r *http.Request, from Holder) (Del
 		return Delivery{Miss: "incompatible"}, parley.Errorf(parley.Conflict, "the workers differ in their %s", what)
 	}
 	size := bufferSize(from.Format.BlockBytes, len(names))
-	if !s.gate.enter(2 * size) {
+	if err := s.gate.enter(r.Context(), 2*size); errors.Is(err, errBusy) {
 		return Delivery{Miss: "busy"},
-			parley.Errorf(parley.Overloaded, "this worker gives blocks to %d others already", Fetches)
+			parley.Errorf(parley.Overloaded, "this worker gives blocks to %d others already, and %d wait", Fetches, Waits)
+	} else if err != nil {
+		return Delivery{Miss: "left"}, nil
 	}
 	defer s.gate.leave(2 * size)
 	w.Header().Set("Content-Type", "application/octet-stream")
@@ -193,24 +195,4 @@ func (p *patientWriter) Write(b []byte) (int, error) {
 		return 0, err
 	}
 	return p.to.Write(b)
-}
-
-// A gate bounds the fetches of a side, and counts the memory that they hold.
-type gate struct {
-	fetches, bytes atomic.Int64
-}
-
-// enter reports whether there is room for one more fetch, which holds bytes.
-func (g *gate) enter(bytes int) bool {
-	if g.fetches.Add(1) > Fetches {
-		g.fetches.Add(-1)
-		return false
-	}
-	g.bytes.Add(int64(bytes))
-	return true
-}
-
-func (g *gate) leave(bytes int) {
-	g.bytes.Add(-int64(bytes))
-	g.fetches.Add(-1)
 }
