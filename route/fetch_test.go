@@ -82,6 +82,8 @@ func TestBlocksAreFetchedWhereThatIsFaster(t *testing.T) {
 		"a busy link": {blockBytes: 1 << 20, rate: 10_000, link: 1e9, change: func(c *crossroads) {
 			c.workers[c.holder].moving = 4
 		}},
+		"the same link, and much to compute": {blockBytes: 1 << 20, rate: 10_000, link: 1e9, fetches: true,
+			change: func(c *crossroads) { c.workers[c.holder].moving, c.workers[c.other].waiting = 4, 10_000 }},
 		"the same link, idle": {blockBytes: 1 << 20, rate: 10_000, link: 1e9, fetches: true},
 		"little that is missing": {blockBytes: 1 << 16, rate: 500, change: func(c *crossroads) {
 			index, number := c.Index(c.other)
@@ -111,6 +113,15 @@ func TestBlocksAreFetchedWhereThatIsFaster(t *testing.T) {
 				t.Errorf("%+v: %v", f, d)
 			}
 		})
+	}
+}
+
+// TestAWorkerThatWroteTheLastTokenHoldsAll has a worker report less than it must hold.
+func TestAWorkerThatWroteTheLastTokenHoldsAll(t *testing.T) {
+	c := newCrossroads(t, 1<<16, 500)
+	c.query.HeldBy = []ID{c.holder}
+	if d := c.decide(t); d.Fetch == nil || d.Fetch.From != c.holder || d.Fetch.Tokens != 4080 {
+		t.Errorf("%v", d)
 	}
 }
 
