@@ -305,9 +305,11 @@ func (f *Fleet) refusal(r *parley.Request, err error) error {
 func (t *trip) query() *route.Request {
 	r := t.r
 	q := &route.Request{
-		Model: r.Model, Key: cmp.Or(r.Session, r.Tenant),
-		PromptTokens: len(r.Prompt), OutputTokens: min(max(r.MaxTokens, 1), outputGuess) * max(1, r.Choices),
-		HeldBy: t.heldBy,
+		Model:        r.Model,
+		Key:          cmp.Or(r.Session, r.Tenant),
+		PromptTokens: len(r.Prompt),
+		OutputTokens: min(max(r.MaxTokens, 1), outputGuess) * max(1, r.Choices),
+		HeldBy:       t.heldBy,
 	}
 	tokens := r.Prompt
 	if more := t.said.longest(); len(more) > 0 {

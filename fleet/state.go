@@ -98,9 +98,7 @@ type trip struct {
 	fleet *Fleet
 	r     *parley.Request
 	said  partialAnswer
-	// avoid are seats of workers that have failed it, heldBy those that have computed all
-	// of it so far and are not lost.
-	avoid, heldBy []route.ID
+	seatHistory
 	// instead is why the last of them did, if another model is asked after that; nil if not.
 	instead error
 	// beside is the worker that answers already, while a second one is looked for.
@@ -114,6 +112,13 @@ type trip struct {
 	heard int
 	// pool is the one that is asked first; empty for the first that admits the request.
 	pool string
+}
+
+// A seatHistory is what is known of the workers that a trip has been to.
+type seatHistory struct {
+	// avoid are seats of workers that have failed it, heldBy those that have computed all
+	// of it so far and are not lost.
+	avoid, heldBy []route.ID
 }
 
 // A leg is the part of a trip with one worker.

@@ -71,7 +71,7 @@ func (s *Server) draining() bool {
 	return s.drain.on
 }
 
-// ended is letGo for a request. One whose gateway has left goes on elsewhere.
+// ended is letGo for a request. One whose gateway has left continues elsewhere.
 func (s *Server) ended(ctx context.Context, w *waking) {
 	if ctx.Err() != nil {
 		s.mu.Lock()

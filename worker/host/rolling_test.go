@@ -128,14 +128,26 @@ func (s *rollingStream) recomputed() (again, alone int) {
 	return again, alone
 }
 
-// TestRollingRestart stops each of three workers in turn, as a signal does, under 64 streams
-// that were read to some point: no answer fails or changes, and at most 5 % of the tokens
-// are computed again that would be without blocks of the worker that stops.
-func TestRollingRestart(t *testing.T) {
-	const streams, workers = 64, 3
-	model := Config{Name: "polly-mini", KVTokens: 1 << 17, ContextTokens: 1024, Seqs: streams}
+// checkRecomputed wants little to have been computed again.
+func checkRecomputed(t *testing.T, said []*rollingStream) {
+	t.Helper()
+	again, alone := 0, 0
+	for _, s := range said {
+		a, b := s.recomputed()
+		again, alone = again+a, alone+b
+	}
+	t.Logf("%d tokens were computed again, %d without blocks of other workers: %.1f %%", again, alone,
+		100*float64(again)/float64(alone))
+	if alone == 0 || 20*again > alone {
+		t.Errorf("%d of %d tokens were computed again, want at most 5 %%", again, alone)
+	}
+}
+
+// startRolling returns a fleet of workers that always fetches what it can.
+func startRolling(t *testing.T, model Config, workers int) (*fleet.Fleet, []*rollingWorker) {
+	t.Helper()
 	f, err := fleet.New(fleet.Config{
-		Models:     []parley.Model{{ID: "polly-mini", ContextTokens: 1024}},
+		Models:     []parley.Model{{ID: model.Name, ContextTokens: model.ContextTokens}},
 		Pools:      []fleet.Pool{fleet.DefaultPool()},
 		SlowStart:  -1,
 		StallMax:   -1,
@@ -165,6 +177,16 @@ func TestRollingRestart(t *testing.T) {
 		}
 		all[i] = w
 	}
+	return f, all
+}
+
+// TestRollingRestart stops each of three workers in turn, as a signal does, under 64 streams
+// that were read to some point: no answer fails or changes, and at most 5 % of the tokens
+// are computed again that would be without blocks of the worker that stops.
+func TestRollingRestart(t *testing.T) {
+	const streams, workers = 64, 3
+	model := Config{Name: "polly-mini", KVTokens: 1 << 17, ContextTokens: 1024, Seqs: streams}
+	f, all := startRolling(t, model, workers)
 	up := func() {
 		for _, w := range all {
 			awaitStanding(t, f, w.name, func(s *fleet.Standing) bool { return s.State == fleet.Up })
@@ -211,16 +233,7 @@ func TestRollingRestart(t *testing.T) {
 		t.Logf("%s was restarted, %d streams moved", w.name, len(here))
 	}
 	readAll(t, said, func(*rollingStream) bool { return false })
-	again, alone := 0, 0
-	for _, s := range said {
-		a, b := s.recomputed()
-		again, alone = again+a, alone+b
-	}
-	t.Logf("%d tokens were computed again, %d without blocks of other workers: %.1f %%", again, alone,
-		100*float64(again)/float64(alone))
-	if alone == 0 || 20*again > alone {
-		t.Errorf("%d of %d tokens were computed again, want at most 5 %%", again, alone)
-	}
+	checkRecomputed(t, said)
 	reference := startHost(t, openBuiltin(t, "polly-mini"), model)
 	var compared sync.WaitGroup
 	for _, s := range said {

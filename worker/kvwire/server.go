@@ -15,9 +15,10 @@ import (
 const (
 	// Path is the route of a worker that gives blocks.
 	Path = "/parley/v1/blocks"
-	// Fetches is how many fetches a side takes part in at once, Waits how many more wait.
+	// Fetches is how many fetches a side takes part in at once.
 	Fetches = 4
-	Waits   = 256
+	// Waits is how many more wait for their turn.
+	Waits = 256
 	// bufferBytes is how many bytes of blocks are read or written at once.
 	bufferBytes = 8 << 20
 	// askMax bounds the body of a request: the names of some million tokens.
@@ -100,7 +101,7 @@ func (s *Server) Serve(w http.ResponseWriter, r *http.Request, from Holder) (Del
 	size := bufferSize(from.Format.BlockBytes, len(names))
 	if err := s.gate.enter(r.Context(), 2*size); errors.Is(err, errBusy) {
 		return Delivery{Miss: "busy"},
-			parley.Errorf(parley.Overloaded, "this worker gives blocks to %d others already, and %d wait", Fetches, Waits)
+			parley.Errorf(parley.Overloaded, "this worker gives blocks to %d others, and %d wait", Fetches, Waits)
 	} else if err != nil {
 		return Delivery{Miss: "left"}, nil
 	}
