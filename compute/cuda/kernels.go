@@ -196,7 +196,7 @@ const (
 // kernels/attend_128.cu.
 type attendTile struct{ warps, few, many, groups, bulk, bulkCodes int }
 
-var attendTiles = map[int]attendTile{64: {8, 6, 6, 8, 12, 22}, 128: {8, 4, 3, 4, 6, 11}, 256: {4, 2, 2, 0, 0, 0}}
+var attendTiles = map[int]attendTile{64: {8, 6, 6, 12, 12, 22}, 128: {8, 4, 3, 10, 6, 11}, 256: {4, 2, 2, 0, 0, 0}}
 
 // manyRows is how many query rows a block of threads of the kernel for many has.
 func manyRows(dim int) int { return attendTiles[headWidth(dim)].warps * queryRows }
@@ -224,7 +224,7 @@ func attendShapes(dim int, kind compute.KVType, hopper bool) []libcuda.Kernel {
 		if kind.ScaleBytes() > 0 {
 			threads += 128 // and convert
 		}
-		many = s.warps*queryRows*(row+partition*2+2*row) + s.groups*keysOfTile*row + scales
+		many = s.warps*queryRows*row + s.groups*keysOfTile*row + scales
 	}
 	first := libcuda.Kernel{Name: fmt.Sprintf("attend_few_%d", width), Threads: 256, Shared: few}
 	if hopper && dim == width && s.bulk > 0 {

@@ -5,47 +5,44 @@
 #include "attend.cuh"
 #include "group90.cuh"
 
-// c += a·b with a of 64x16 and b of 16x64 bfloat16 numbers in shared memory.
-// Without KEEP, c is set. The FIRST one comes with the fence: the compiler may copy c before it.
-template <bool KEEP, bool FIRST> FORCE void brain_group_64(float *c, u64 a, u64 b) {
-	if (FIRST)
-		asm volatile("wgmma.fence.sync.aligned;\n{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\nwgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, %32, %33, p, 1, 1, 0, 0;\n}\n"
-			: "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]), "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]), "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23]), "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31]) : "l"(a), "l"(b), "n"(KEEP ? 1 : 0) : "memory");
-	else
-		asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\nwgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, %32, %33, p, 1, 1, 0, 0;\n}\n"
-			: "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]), "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]), "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23]), "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31]) : "l"(a), "l"(b), "n"(KEEP ? 1 : 0) : "memory");
+// The accumulators of a warpgroup instruction, by their numbers and as operands.
+#define NUMBERS_32 "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}"
+#define NUMBERS_64 "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}"
+#define EIGHT(c, n) "+f"(c[n]), "+f"(c[n + 1]), "+f"(c[n + 2]), "+f"(c[n + 3]), "+f"(c[n + 4]), "+f"(c[n + 5]), "+f"(c[n + 6]), "+f"(c[n + 7])
+#define OPERANDS_32(c) EIGHT(c, 0), EIGHT(c, 8), EIGHT(c, 16), EIGHT(c, 24)
+#define OPERANDS_64(c) OPERANDS_32(c), EIGHT(c, 32), EIGHT(c, 40), EIGHT(c, 48), EIGHT(c, 56)
+#define FENCE "wgmma.fence.sync.aligned;\n"
+
+// The FIRST instruction of a chain comes with the fence: the compiler may copy c before it.
+
+// c += a·b with a of 64x16 and b of 16x128 bfloat16 numbers in shared memory. Without KEEP, c is set.
+template <bool KEEP, bool FIRST> FORCE void score_group(float *c, u64 a, u64 b) {
+#define SCORE "{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\nwgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 " NUMBERS_64 ", %64, %65, p, 1, 1, 0, 0;\n}\n"
+	if (FIRST) asm volatile(FENCE SCORE : OPERANDS_64(c) : "l"(a), "l"(b), "n"(KEEP ? 1 : 0) : "memory");
+	else asm volatile(SCORE : OPERANDS_64(c) : "l"(a), "l"(b), "n"(KEEP ? 1 : 0) : "memory");
+#undef SCORE
 }
 
-// c += a·b with a of 64x16 and b of 16x64 bfloat16 numbers in shared memory, b by rows.
-// Without KEEP, c is set. The FIRST one comes with the fence: the compiler may copy c before it.
-template <bool KEEP, bool FIRST> FORCE void brain_group_64_turned(float *c, u64 a, u64 b) {
-	if (FIRST)
-		asm volatile("wgmma.fence.sync.aligned;\n{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\nwgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, %32, %33, p, 1, 1, 0, 1;\n}\n"
-			: "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]), "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]), "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23]), "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31]) : "l"(a), "l"(b), "n"(KEEP ? 1 : 0) : "memory");
-	else
-		asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\nwgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, %32, %33, p, 1, 1, 0, 1;\n}\n"
-			: "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]), "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]), "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23]), "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31]) : "l"(a), "l"(b), "n"(KEEP ? 1 : 0) : "memory");
-}
-
-// c += a·b with a of 64x16 and b of 16x128 bfloat16 numbers in shared memory, b by rows.
-// Without KEEP, c is set. The FIRST one comes with the fence: the compiler may copy c before it.
-template <bool KEEP, bool FIRST> FORCE void brain_group_128_turned(float *c, u64 a, u64 b) {
-	if (FIRST)
-		asm volatile("wgmma.fence.sync.aligned;\n{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\nwgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}, %64, %65, p, 1, 1, 0, 1;\n}\n"
-			: "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]), "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]), "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23]), "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31]), "+f"(c[32]), "+f"(c[33]), "+f"(c[34]), "+f"(c[35]), "+f"(c[36]), "+f"(c[37]), "+f"(c[38]), "+f"(c[39]), "+f"(c[40]), "+f"(c[41]), "+f"(c[42]), "+f"(c[43]), "+f"(c[44]), "+f"(c[45]), "+f"(c[46]), "+f"(c[47]), "+f"(c[48]), "+f"(c[49]), "+f"(c[50]), "+f"(c[51]), "+f"(c[52]), "+f"(c[53]), "+f"(c[54]), "+f"(c[55]), "+f"(c[56]), "+f"(c[57]), "+f"(c[58]), "+f"(c[59]), "+f"(c[60]), "+f"(c[61]), "+f"(c[62]), "+f"(c[63]) : "l"(a), "l"(b), "n"(KEEP ? 1 : 0) : "memory");
-	else
-		asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\nwgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}, %64, %65, p, 1, 1, 0, 1;\n}\n"
-			: "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]), "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]), "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23]), "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31]), "+f"(c[32]), "+f"(c[33]), "+f"(c[34]), "+f"(c[35]), "+f"(c[36]), "+f"(c[37]), "+f"(c[38]), "+f"(c[39]), "+f"(c[40]), "+f"(c[41]), "+f"(c[42]), "+f"(c[43]), "+f"(c[44]), "+f"(c[45]), "+f"(c[46]), "+f"(c[47]), "+f"(c[48]), "+f"(c[49]), "+f"(c[50]), "+f"(c[51]), "+f"(c[52]), "+f"(c[53]), "+f"(c[54]), "+f"(c[55]), "+f"(c[56]), "+f"(c[57]), "+f"(c[58]), "+f"(c[59]), "+f"(c[60]), "+f"(c[61]), "+f"(c[62]), "+f"(c[63]) : "l"(a), "l"(b), "n"(KEEP ? 1 : 0) : "memory");
+// c += a·b with a of 64x16 bfloat16 numbers in registers and b of 16xD in shared memory, by rows.
+template <int D, bool FIRST> FORCE void multiply_values(float *c, const u32 *a, u64 b) {
+#define WIDE "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 " NUMBERS_64 ", {%64,%65,%66,%67}, %68, 1, 1, 1, 1;\n"
+#define NARROW "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 " NUMBERS_32 ", {%32,%33,%34,%35}, %36, 1, 1, 1, 1;\n"
+#define SIDES "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b)
+	if constexpr (D == 128) {
+		if (FIRST) asm volatile(FENCE WIDE : OPERANDS_64(c) : SIDES : "memory");
+		else asm volatile(WIDE : OPERANDS_64(c) : SIDES : "memory");
+	} else {
+		if (FIRST) asm volatile(FENCE NARROW : OPERANDS_32(c) : SIDES : "memory");
+		else asm volatile(NARROW : OPERANDS_32(c) : SIDES : "memory");
+	}
+#undef WIDE
+#undef NARROW
+#undef SIDES
 }
 
 // pieces lie 128 bytes apart along one direction and stride along the other.
 FORCE u64 described(u32 address, int leading, int stride) {
 	return (u64)(address >> 4 & 0x3fff) | (u64)(leading >> 4) << 16 | (u64)(stride >> 4) << 32;
-}
-
-template <int D, bool FIRST> FORCE void multiply_values(float *c, u64 a, u64 b) {
-	if constexpr (D == 128) brain_group_128_turned<true, FIRST>(c, a, b);
-	else brain_group_64_turned<true, FIRST>(c, a, b);
 }
 
 // How many threads copy: codes are converted on the way, which takes more of them.
@@ -55,8 +52,10 @@ template <int D, bool FIRST> FORCE void multiply_values(float *c, u64 a, u64 b) 
 #define FEEDERS 128
 #endif
 
-// A Stream is the ring of tiles of attend_many90: of each partition four of keys, then four of values.
+// A Stream is the ring of tiles of attend_many90: of each partition four of keys, then four of values. Scales of
+// keys are kept for two partitions, and needed until all keys of the first have been given back: so there are at most 12 stages.
 template <int D, int STAGES> struct Stream {
+	static_assert(STAGES % 2 == 0 && STAGES <= 3 * TILES);
 	enum { tile = KEYS * D * 2, threads = FEEDERS }; // threads that fill it
 	u8 *memory;
 	u32 full, empty;
@@ -170,13 +169,13 @@ template <int D, int STAGES> struct Stream {
 // attend_many90 computes items of 128 query rows, 64 for each of two warpgroups, which
 // take turns at the tensor cores; a third one copies.
 template <int D, int STAGES> FORCE void attend_many90(const AttendArgs &a) {
-	enum { weightsAt = 128 * D * 2, unitedAt = weightsAt + 128 * PARTITION * 2, streamAt = unitedAt + 128 * D * 4 };
-	extern __shared__ __attribute__((aligned(128))) u8 memory[]; // queries, weights, what was united, the stream's
+	extern __shared__ __attribute__((aligned(128))) u8 memory[]; // queries, then the stream's
 	__shared__ __attribute__((aligned(8))) u64 barriers[2 * STAGES];
 	int lane = threadx % 32, warp = threadx / 32, wg = warp / 4, g = lane / 4, t = lane % 4, head = blocky;
 	int group = a.queries / a.pool.heads;
-	Item it = item_at(a, a.step + a.step[AT_MANY_ITEMS] + blockx * ITEM_FIELDS, group, 128);
-	Stream<D, STAGES> stream = {memory + streamAt, shared_address(barriers), shared_address(barriers) + 8 * STAGES};
+	int longest = gridx - 1 - blockx; // the last tokens look at the most positions: they come first
+	Item it = item_at(a, a.step + a.step[AT_MANY_ITEMS] + longest * ITEM_FIELDS, group, 128);
+	Stream<D, STAGES> stream = {memory + 128 * D * 2, shared_address(barriers), shared_address(barriers) + 8 * STAGES};
 	open_barriers<STAGES>(stream.full, 8);
 	if (wg >= 2) {
 		asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
@@ -191,21 +190,24 @@ template <int D, int STAGES> FORCE void attend_many90(const AttendArgs &a) {
 	Row row[2] = {row_at(a, it, first + g, group), row_at(a, it, first + g + 8, group)};
 	int warpFirst = it.past + first / group, n = 0;
 	u64 queries = described(shared_address(memory + wg * 64 * D * 2), 128, D * 16);
-	u64 weights = described(shared_address(memory + weightsAt + wg * 64 * PARTITION * 2), 128, PARTITION * 16);
-	float *all = (float *)(memory + unitedAt) + threadx; // 256 apart; registers are for scores
+	float all[D / 2]; // what was united
+	UNROLL for (int i = 0; i < D / 2; i++) all[i] = 0;
 	const bool coded = a.pool.type >= POOL_INT8;
 	for (int p = it.begin / PARTITION; p * PARTITION < it.limit; p++) {
 		float s[TILES][32], top[2] = {-__builtin_inff(), -__builtin_inff()};
-		UNROLL for (int j = 0; j < TILES; j++, n++) {
+		UNROLL for (int j = 0; j < TILES; j += 2, n += 2) { // two tiles lie side by side
+			stream.take(n + 1);
 			u64 right = described(stream.take(n), 128, D * 16);
-			brain_group_64<false, true>(s[j], queries, right);
-			UNROLL for (int k = 1; k < D / 16; k++) brain_group_64<true, false>(s[j], queries + k * 16, right + k * 16);
+			score_group<false, true>(s[j], queries, right);
+			UNROLL for (int k = 1; k < D / 16; k++) score_group<true, false>(s[j], queries + k * 16, right + k * 16);
 			group_commit();
 			if (j == 0) continue;
 			group_wait<1>();
+			stream.give(n - 2);
 			stream.give(n - 1);
 		}
 		group_wait<0>();
+		stream.give(n - 2);
 		stream.give(n - 1);
 		UNROLL for (int j = 0; j < TILES; j++) {
 			int pos = p * PARTITION + j * KEYS;
@@ -228,8 +230,7 @@ template <int D, int STAGES> FORCE void attend_many90(const AttendArgs &a) {
 			top[i] = __builtin_fmaxf(top[i], shuffle_xor(top[i], 2));
 			base[i] = base_of(top[i]);
 		}
-		u8 *mine = memory + weightsAt + warp * 16 * PARTITION * 2 + g * 16 + t * 4;
-		sync_group(); // the weights of the partition before are not needed any more
+		u32 weights[TILES][16]; // as the left side of warpgroup instructions
 		UNROLL for (int w = 0; w < 8; w++) {
 			float part[2] = {0, 0};
 			UNROLL for (int j = 0; j < TILES; j++) {
@@ -244,13 +245,11 @@ template <int D, int STAGES> FORCE void attend_many90(const AttendArgs &a) {
 						v[i] *= factor, v[i + 2] *= factor;
 					}
 				}
-				*(u32 *)(mine + piece_at<PARTITION>(0, 8 * j + w)) = brain_pair(v[0], v[1]);
-				*(u32 *)(mine + piece_at<PARTITION>(1, 8 * j + w)) = brain_pair(v[2], v[3]);
+				weights[j][2 * w] = brain_pair(v[0], v[1]);
+				weights[j][2 * w + 1] = brain_pair(v[2], v[3]);
 			}
 			sum[0] += part[0], sum[1] += part[1];
 		}
-		share();
-		sync_group();
 		UNROLL for (int i = 0; i < 2; i++) {
 			sum[i] += shuffle_xor(sum[i], 1);
 			sum[i] += shuffle_xor(sum[i], 2);
@@ -259,8 +258,8 @@ template <int D, int STAGES> FORCE void attend_many90(const AttendArgs &a) {
 		UNROLL for (int i = 0; i < D / 2; i++) out[i] = 0;
 		UNROLL for (int j = 0; j < TILES; j++, n++) {
 			u64 right = described(stream.take(n), D * 16, 128);
-			multiply_values<D, true>(out, weights + j * KEYS, right);
-			UNROLL for (int k = 1; k < KEYS / 16; k++) multiply_values<D, false>(out, weights + j * KEYS + k * 16, right + k * 2 * D);
+			multiply_values<D, true>(out, weights[j], right);
+			UNROLL for (int k = 1; k < KEYS / 16; k++) multiply_values<D, false>(out, weights[j] + 4 * k, right + k * 2 * D);
 			group_commit();
 			if (j == 0) continue;
 			group_wait<1>();
@@ -277,7 +276,7 @@ template <int D, int STAGES> FORCE void attend_many90(const AttendArgs &a) {
 			else row[i].all = part;
 			row[i].begun = true;
 			UNROLL for (int m = 0; m < D / 8; m++) UNROLL for (int c = 4 * m + 2 * i; c < 4 * m + 2 * i + 2; c++)
-				all[c * 256] = again ? __builtin_fmaf(all[c * 256], left, out[c] * right) : out[c];
+				all[c] = again ? __builtin_fmaf(all[c], left, out[c] * right) : out[c];
 		}
 	}
 	UNROLL for (int i = 0; i < 2; i++) {
@@ -285,6 +284,6 @@ template <int D, int STAGES> FORCE void attend_many90(const AttendArgs &a) {
 		if (qr >= it.rows) continue;
 		float inverse = 1.0f / row[i].all.sum;
 		UNROLL for (int m = 0; m < D / 8; m++)
-			put(a, it, qr, group, head, m * 8 + 2 * t, all[(4 * m + 2 * i) * 256] * inverse, all[(4 * m + 2 * i + 1) * 256] * inverse);
+			put(a, it, qr, group, head, m * 8 + 2 * t, all[4 * m + 2 * i] * inverse, all[4 * m + 2 * i + 1] * inverse);
 	}
 }

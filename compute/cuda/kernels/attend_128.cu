@@ -2,7 +2,7 @@
 #if __CUDA_ARCH__ >= 900
 #include "attend90.cuh"
 #include "attendbulk90.cuh"
-ATTEND_MANY90(128, 4)
+ATTEND_MANY90(128, 10)
 #ifdef POOL_CODES
 ATTEND_BULK(attend_bulk_128_int8, 128, 11, POOL_INT8)
 ATTEND_BULK(attend_bulk_128_fp8, 128, 11, POOL_FP8)

@@ -2,7 +2,7 @@
 #if __CUDA_ARCH__ >= 900
 #include "attend90.cuh"
 #include "attendbulk90.cuh"
-ATTEND_MANY90(64, 8)
+ATTEND_MANY90(64, 12)
 #ifdef POOL_CODES
 ATTEND_BULK(attend_bulk_64_int8, 64, 22, POOL_INT8)
 ATTEND_BULK(attend_bulk_64_fp8, 64, 22, POOL_FP8)
