@@ -3,7 +3,6 @@ package engine
 import (
 	"time"
 
-	"parley"
 	"parley/compute"
 )
 
@@ -11,20 +10,20 @@ import (
 // next step while the device computes this one.
 //
 // The plan of a step that follows one in the air knows everything but which tokens
-// that one chooses. What it must not know it does not use: a sequence whose next
-// token depends on the last one in any other way than through the network (grammars,
-// penalties, guesses) is not launched ahead. What it assumes is that no sequence ends;
-// if one does, what the next step computes for it is dropped, and since steps and
-// copies happen on the device in the order in which they were asked for, nothing else
+// that one chooses. What it must not know it does not use. Penalties count the token on
+// the device. What a grammar allows next depends on the token, so a step that chooses
+// for a grammar is landed before the next one is planned. What a plan assumes is that no
+// sequence ends; if one does, what the next step computes for it is dropped, and since steps
+// and copies happen on the device in the order in which they were asked for, nothing else
 // notices. So the tokens are the same as without.
 type Ahead struct {
 	// Launch starts a step after those launched before, and returns before it is
 	// computed. For each output row a token is chosen by the draw of that number. Tokens
 	// less than 0 name tokens that the step before chose; see [compute.Chosen].
 	Launch func(step *compute.Step, draws []compute.Draw)
-	// Wait returns when the oldest step in the air is computed, with the tokens that it
-	// chose, -1 where no token has a score. They are valid until the next call.
-	Wait func() []parley.Token
+	// Wait returns when the oldest step in the air is computed, with what it chose. That
+	// is valid until the next call.
+	Wait func() []compute.DrawResult
 }
 
 // A flight is a step in the air.
@@ -33,6 +32,7 @@ type flight struct {
 	pass    StepReport
 	began   time.Time
 	behind  bool // it was launched while another was in the air
+	awaited bool // the next plan must know what it chooses
 	exposed time.Duration
 }
 

@@ -52,23 +52,25 @@ func (c *choice) accept(tok parley.Token) (allowed, final bool) {
 // prefers one token to another.
 const steerMost = 12
 
-// steer prefers tokens that lead to the end of the text, from when half of the token budget is spare on and the more
-// the less is. A string that a small model would not end is closed before nothing is left for what follows it.
-func (c *choice) steer(scores []float32) {
+// completes reports whether the choice must complete its grammar in the tokens it has.
+func (c *choice) completes() bool { return c.matcher != nil && c.job.req.FinishGrammar }
+
+// steer returns tokens that lead to the end of the text, and what is added to their scores: something from when half
+// of the token budget is spare on, and the more the less is. A string that a small model would not end is closed before
+// nothing is left for what follows it. The tokens are good until the next call.
+func (c *choice) steer() (tokens []parley.Token, by float32) {
 	left := c.seq.Most - len(c.seq.Tokens)
 	zone := (left + c.chosen) / 2
 	if len(c.finish) > 0 || left-c.matcher.Left() >= zone { // a byte takes at most one token
-		return
+		return nil, 0
 	}
 	var needed int
 	c.nearer, needed = c.matcher.AppendNearer(c.nearer[:0])
 	near := 1 - float32(max(0, left-needed))/float32(max(1, zone))
 	if near <= 0 {
-		return
+		return nil, 0
 	}
-	for _, tok := range c.nearer {
-		scores[tok] += steerMost * near * near
-	}
+	return c.nearer, steerMost * near * near
 }
 
 // inTime returns tok, unless the text could then not be completed any more in the tokens that are left and the request

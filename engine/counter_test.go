@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -32,6 +33,7 @@ type counter struct {
 
 	ahead     bool // chooses tokens itself
 	flights   []counterFlight
+	drawn     drawn
 	scratch   sample.Scratch
 	speculate bool
 	draft     *counter
@@ -46,16 +48,20 @@ const counterVocab = 100
 
 // A counterFlight is a step that was launched: what it chose, and when it is computed.
 type counterFlight struct {
-	chosen []parley.Token
+	chosen []compute.DrawResult
 	done   time.Time
 }
 
 // launch computes a step and chooses its tokens, which the step after it may use.
 // The time it takes passes in wait.
 func (n *counter) launch(step *compute.Step, draws []compute.Draw) {
+	var before []compute.DrawResult
+	if len(n.flights) > 0 {
+		before = n.flights[len(n.flights)-1].chosen
+	}
 	for i, tok := range step.Tokens {
 		if tok < 0 {
-			step.Tokens[i] = n.flights[len(n.flights)-1].chosen[-1-tok]
+			step.Tokens[i] = before[-1-tok].Token
 		}
 	}
 	began, delay := time.Now(), n.delay
@@ -68,16 +74,36 @@ func (n *counter) launch(step *compute.Step, draws []compute.Draw) {
 	n.delay = delay
 	f := counterFlight{done: began.Add(delay)}
 	for i, d := range draws {
-		tok, err := sample.Drawn(&d, logits[i*counterVocab:][:counterVocab], &n.scratch)
-		if err != nil {
-			tok = -1
-		}
-		f.chosen = append(f.chosen, tok)
+		n.drawn.count(&d)
+		chosen, _ := sample.Drawn(&d, before, logits[i*counterVocab:][:counterVocab], &n.scratch)
+		f.chosen = append(f.chosen, chosen)
 	}
 	n.flights = append(n.flights, f)
 }
 
-func (n *counter) wait() []parley.Token {
+// drawn counts what a device chose tokens with.
+type drawn struct{ ahead, adjusted, masked, steered, scored int }
+
+func (n *drawn) count(d *compute.Draw) {
+	for at, is := range map[*int]bool{
+		&n.ahead:    d.Adjust.Coming > 0,
+		&n.adjusted: len(d.Adjust.Tokens) > 0,
+		&n.masked:   d.Mask != nil,
+		&n.steered:  slices.ContainsFunc(d.Adjust.Tokens, func(a compute.Adjustment) bool { return a.Steer != 0 }),
+		&n.scored:   d.Logprobs,
+	} {
+		if is {
+			*at++
+		}
+	}
+}
+
+func (n *drawn) add(o drawn) {
+	n.ahead, n.adjusted, n.masked = n.ahead+o.ahead, n.adjusted+o.adjusted, n.masked+o.masked
+	n.steered, n.scored = n.steered+o.steered, n.scored+o.scored
+}
+
+func (n *counter) wait() []compute.DrawResult {
 	f := n.flights[0]
 	n.flights = n.flights[1:]
 	time.Sleep(time.Until(f.done))

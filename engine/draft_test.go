@@ -25,6 +25,7 @@ func TestDraftReadsWhatItsSequencesSay(t *testing.T) {
 			requests := randomRequests(rng, 1+rng.IntN(16))
 			for _, r := range requests {
 				r.Grammar, r.Stop.Strings = nil, nil // what comes after an end is guessed in vain
+				r.Sampling = parley.Sampling{Temperature: r.Sampling.Temperature, Seed: r.Sampling.Seed}
 			}
 			cfg := sched.Config{Blocks: 13 + rng.IntN(30), StepTokens: 10 + rng.IntN(60), Seqs: 3 + rng.IntN(8)}
 			cfg.StepOutputs = cfg.Seqs + rng.IntN(20)

@@ -89,17 +89,20 @@ func TestChoicesShareThePrompt(t *testing.T) {
 // share a beginning, one by one in a roomy engine and all at once in a tight
 // one, where they share blocks, are cut into chunks, preempted for memory and for
 // seats, resumed and guessed ahead, by lookup and by draft networks good and bad, and
-// in which the device chooses tokens itself while the next pass is planned. The
-// tokens are the same.
+// in which the device chooses tokens itself while the next pass is planned: with bias,
+// penalties, grammars and log-probabilities. The tokens are the same, and so are the bits of
+// log-probabilities.
 //
 // At a temperature, too, this compares tokens, not distributions: a guess is
 // checked by making the very draw that would have been made without it, so the
 // distribution is preserved because every single answer is.
 func TestHowItIsScheduledChangesNothing(t *testing.T) {
 	var tight Stats
+	var device drawn
 	for seed := range uint64(60) {
 		synctest.Test(t, func(t *testing.T) {
-			s := compareTight(t, seed)
+			s, d := compareTight(t, seed)
+			device.add(d)
 			for d := range tight.Guesses {
 				tight.Guesses[d].Guessed += s.Guesses[d].Guessed
 				tight.Guesses[d].Right += s.Guesses[d].Right
@@ -117,6 +120,7 @@ func TestHowItIsScheduledChangesNothing(t *testing.T) {
 	}
 	t.Logf("%d passes ahead, guesses %+v, %d preemptions, %d of them for seats", tight.Ahead, tight.Guesses,
 		tight.Preempted, tight.Yielded)
+	t.Logf("chosen on the device: %+v", device)
 	t.Logf("%d tokens from the cache, blocks by tier %v, %d damaged, %d computed twice", tight.Cache.HitTokens,
 		tight.Cache.HitBlocks, tight.Damaged, tight.Cache.Deduplicated)
 	for d, g := range tight.Guesses {
@@ -127,24 +131,29 @@ func TestHowItIsScheduledChangesNothing(t *testing.T) {
 	if tight.Yielded == 0 || tight.Preempted <= tight.Yielded || slices.Contains(tight.Cache.HitBlocks[:], 0) {
 		t.Error("something of memory was not tested")
 	}
-	if tight.Damaged == 0 || tight.Ahead == 0 {
+	if tight.Damaged == 0 || tight.Ahead == 0 || min(device.ahead, device.adjusted, device.masked, device.steered,
+		device.scored) == 0 {
 		t.Error("something was not tested")
 	}
 }
 
 // compareTight answers the requests of one seed in both engines.
-func compareTight(t *testing.T, seed uint64) Stats {
+func compareTight(t *testing.T, seed uint64) (Stats, drawn) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	period := 5 + rng.IntN(9)
 	requests := randomRequests(rng, 1+rng.IntN(16))
 	if seed%2 == 0 { // such that devices choose for all of them
 		for _, r := range requests {
-			r.Choices, r.PromptLogprobs, r.Grammar = 1, false, nil
+			r.Choices, r.PromptLogprobs = 1, false
+			r.Logprobs = r.Logprobs && !r.FinishGrammar
+			if seed%4 == 0 { // while the next pass is planned
+				r.Grammar, r.FinishGrammar = nil, false
+			}
 		}
 	}
 	roomy := newCounter(t, &counter{period: period},
 		sched.Config{Blocks: 1000, StepTokens: 500, StepOutputs: 100, Seqs: 8})
-	var want [][][]parley.Token
+	var want []answer
 	for _, r := range requests {
 		want = append(want, askAll(t, roomy, []*parley.Request{r})...)
 	}
@@ -165,7 +174,7 @@ func compareTight(t *testing.T, seed uint64) Stats {
 		}
 		synctest.Wait() // idle: copies are made
 	}
-	return e.Stats()
+	return e.Stats(), n.drawn
 }
 
 // randomRequests makes requests of all kinds. Half of the prompts begin alike.
@@ -174,8 +183,8 @@ func randomRequests(rng *rand.Rand, n int) (out []*parley.Request) {
 		r := &parley.Request{
 			MaxTokens: 1 + rng.IntN(90), Choices: 1 + rng.IntN(3), PromptLogprobs: rng.IntN(5) == 0,
 			Class: parley.Class(rng.IntN(parley.Classes)), Tenant: fmt.Sprint(rng.IntN(3)),
-			Sampling: parley.Sampling{Temperature: float32(rng.IntN(2)) * 2, Seed: rng.Uint64()},
-			Stop:     parley.Stop{IgnoreEnd: true, Strings: []string{fmt.Sprintf(",%d,", rng.IntN(100))}},
+			Sampling: randomSampling(rng), Logprobs: rng.IntN(3) == 0, TopLogprobs: rng.IntN(4),
+			Stop: parley.Stop{IgnoreEnd: true, Strings: []string{fmt.Sprintf(",%d,", rng.IntN(100))}},
 		}
 		for i := range rng.IntN(70) * rng.IntN(2) {
 			r.Prompt = append(r.Prompt, parley.Token(i%counterVocab))
@@ -188,22 +197,50 @@ func randomRequests(rng *rand.Rand, n int) (out []*parley.Request) {
 			r.Grammar = new(parley.Regex(`([1-9][0-9],){3,40}`))
 		case 1:
 			r.Grammar = new(parley.Sequence(parley.Literal("41,42,43,44,45,46,47,"), parley.Regex("([0-9]{1,2},){5}")))
+		case 2:
+			r.Grammar, r.FinishGrammar = new(parley.Regex(`([1-9][0-9],)*0`)), true
 		}
 		out = append(out, r)
 	}
 	return out
 }
 
+// randomSampling makes settings; half of them change scores.
+func randomSampling(rng *rand.Rand) parley.Sampling {
+	s := parley.Sampling{Temperature: float32(rng.IntN(2)) * 2, Seed: rng.Uint64()}
+	switch rng.IntN(4) {
+	case 0:
+		s.RepetitionPenalty = 1 + rng.Float32()
+	case 1:
+		s.PresencePenalty, s.FrequencyPenalty = 4*rng.Float32(), 3*rng.Float32()
+		s.LogitBias = map[parley.Token]float32{parley.Token(rng.IntN(counterVocab)): 8 * rng.Float32()}
+	}
+	return s
+}
+
+// An answer is all that a request was told: the tokens of its choices, and their log-probabilities.
+type answer struct {
+	tokens   [][]parley.Token
+	logprobs [][]parley.Logprob
+}
+
 // askAll sends all requests at once.
-func askAll(t *testing.T, e *Engine, requests []*parley.Request) [][][]parley.Token {
-	answers := make([][][]parley.Token, len(requests))
+func askAll(t *testing.T, e *Engine, requests []*parley.Request) []answer {
+	answers := make([]answer, len(requests))
 	var wg sync.WaitGroup
 	for i, r := range requests {
 		wg.Go(func() {
-			var err error
-			if answers[i], _, err = collect(t.Context(), e, r); err != nil {
-				t.Error(err)
+			n := max(1, r.Choices)
+			a := answer{make([][]parley.Token, n), make([][]parley.Logprob, n)}
+			for d, err := range e.Generate(t.Context(), r) {
+				if err != nil {
+					t.Error(err)
+					break
+				}
+				a.tokens[d.Choice] = append(a.tokens[d.Choice], d.Tokens...)
+				a.logprobs[d.Choice] = append(a.logprobs[d.Choice], d.Logprobs...)
 			}
+			answers[i] = a
 		})
 	}
 	wg.Wait()

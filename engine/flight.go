@@ -25,25 +25,42 @@ func (l *loop) mayFly(plan *sched.Plan) bool {
 		return false
 	}
 	for _, p := range plan.Parts {
-		if p.Draft > 0 || !l.owner[p.Seq].plain() {
+		if p.Draft > 0 || !l.owner[p.Seq].mayFly() {
 			return false
 		}
 	}
 	return true
 }
 
-// plain reports whether the next token of the choice depends on nothing but the
-// network and a draw, and nothing else is wanted of its scores.
-func (c *choice) plain() bool {
+// mayFly reports whether the device can choose the next token of the choice, and nothing
+// else is wanted of its scores.
+func (c *choice) mayFly() bool {
 	r := c.job.req
-	if r.Logprobs || r.PromptLogprobs || r.Embed || r.Grammar != nil {
+	if r.Embed || r.SinkTokens > 0 || r.TopLogprobs > compute.DrawTopMost {
 		return false
 	}
-	if len(c.job.choices) > 1 || r.SinkTokens > 0 || len(r.Resume) > 0 {
-		return false
+	if r.Logprobs && c.completes() {
+		return false // the token may be another than the device chose
 	}
-	_, plain := c.sampler.Draw(0)
-	return plain && (c.job.begun || !r.Progress)
+	return c.job.begun || !r.Progress && !r.PromptLogprobs && len(c.job.choices) == 1 && len(r.Resume) == 0
+}
+
+// draw returns how the device chooses the next token of the choice.
+func (c *choice) draw() compute.Draw {
+	d, r := c.sampler.Draw(c.seq.Coming), c.job.req
+	if c.seq.Coming > 0 && d.Adjust.Counts() {
+		d.Adjust.Coming = c.output + 1
+	}
+	d.Logprobs, d.TopLogprobs = r.Logprobs, r.TopLogprobs
+	if c.matcher != nil {
+		d.Mask = c.matcher.Mask().Words()
+	}
+	if c.completes() {
+		if tokens, by := c.steer(); by > 0 {
+			c.sampler.Steer(&d, tokens, by)
+		}
+	}
+	return d
 }
 
 // launch starts the plan's step.
@@ -63,9 +80,9 @@ func (l *loop) launch(plan *sched.Plan) {
 	for _, p := range plan.Parts {
 		part := flightPart{l.owner[p.Seq], -1}
 		if p.Outputs > 0 {
-			d, _ := part.c.sampler.Draw(p.Seq.Coming)
 			part.output = len(draws)
-			draws = append(draws, d)
+			draws = append(draws, part.c.draw())
+			f.awaited = f.awaited || part.c.matcher != nil
 		}
 		f.parts = append(f.parts, part)
 	}
@@ -78,6 +95,14 @@ func (l *loop) launch(plan *sched.Plan) {
 			p.c.output = p.output
 			p.c.seq.Expect()
 		}
+	}
+}
+
+// landDue lands steps until the next one can be planned: all but one, and that too if
+// what comes after its tokens depends on them.
+func (l *loop) landDue() {
+	for n := len(l.air.flights); n > 1 || n == 1 && l.air.flights[0].awaited; n-- {
+		l.land()
 	}
 }
 
@@ -105,14 +130,14 @@ func (l *loop) land() {
 	l.flew(f, l.now.Sub(asked))
 	for _, p := range f.parts {
 		if l.owner[&p.c.seq] == p.c && p.output >= 0 {
-			l.arrive(p.c, chosen[p.output])
+			l.arrive(p.c, &chosen[p.output])
 		}
 	}
 }
 
 // arrive takes in the choice's next token. Places of tokens that come after it stay.
-func (l *loop) arrive(c *choice, tok parley.Token) {
-	j := c.job
+func (l *loop) arrive(c *choice, chosen *compute.DrawResult) {
+	j, tok := c.job, chosen.Token
 	coming := c.seq.Unexpect()
 	if tok < 0 {
 		l.fail(j, fmt.Errorf("engine: %w", sample.ErrNoToken))
@@ -121,7 +146,14 @@ func (l *loop) arrive(c *choice, tok parley.Token) {
 	if !j.begun {
 		j.begun, j.times.first = true, l.now
 	}
-	if !l.say(c, tok, nil) {
+	if c.completes() {
+		tok = c.inTime(tok)
+	}
+	var logprobs []parley.Logprob
+	if j.req.Logprobs {
+		logprobs = []parley.Logprob{sample.LogprobOf(chosen, j.req.TopLogprobs)}
+	}
+	if !l.say(c, tok, logprobs) {
 		return
 	}
 	for range coming - 1 {

@@ -114,9 +114,7 @@ func (l *loop) pass(plan *sched.Plan) {
 	whole := l.copy(plan.Copies)
 	if whole && len(plan.Parts) > 0 && l.mayFly(plan) {
 		l.launch(plan)
-		if len(l.air.flights) > 1 {
-			l.land()
-		}
+		l.landDue()
 		return
 	}
 	l.land()

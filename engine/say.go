@@ -29,32 +29,42 @@ func (l *loop) choose(c *choice, logits []float32) (tok parley.Token, more bool)
 	if j.done {
 		return 0, false
 	}
-	scores, finishes := l.masks.scores(c, logits), c.matcher != nil && j.req.FinishGrammar
-	if finishes {
-		c.steer(scores)
+	scores := l.masks.scores(c, logits)
+	if c.completes() {
+		tokens, by := c.steer()
+		for _, tok := range tokens {
+			scores[tok] += by
+		}
 	}
 	tok, err := c.sampler.Choose(scores, &l.buffers.scratch)
 	if err != nil {
 		l.fail(j, fmt.Errorf("engine: %w", err))
 		return 0, false
 	}
-	if finishes {
+	if c.completes() {
 		tok = c.inTime(tok)
 	}
-	return tok, l.say(c, tok, logits)
+	var logprobs []parley.Logprob
+	if j.req.Logprobs {
+		logprobs = []parley.Logprob{sample.Logprobs(logits, tok, j.req.TopLogprobs, &l.buffers.scratch)}
+	}
+	return tok, l.say(c, tok, logprobs)
 }
 
-// say makes tok, chosen from logits, the next token of the choice and delivers it. It
-// reports whether the choice has more to say.
-func (l *loop) say(c *choice, tok parley.Token, logits []float32) (more bool) {
+// say makes tok the next token of the choice and delivers it. It reports whether the
+// choice has more to say.
+func (l *loop) say(c *choice, tok parley.Token, logprobs []parley.Logprob) (more bool) {
 	j := c.job
 	end, _ := l.take(c, tok)
 	j.output++
 	l.observeToken(c)
 
-	d := parley.Delta{Choice: c.index, Tokens: []parley.Token{tok}, Finish: end.finish, StopString: end.matched}
-	if j.req.Logprobs {
-		d.Logprobs = []parley.Logprob{sample.Logprobs(logits, tok, j.req.TopLogprobs, &l.buffers.scratch)}
+	d := parley.Delta{
+		Choice:     c.index,
+		Tokens:     []parley.Token{tok},
+		Logprobs:   logprobs,
+		Finish:     end.finish,
+		StopString: end.matched,
 	}
 	d.PromptLogprobs, j.promptLogprobs = j.promptLogprobs, nil
 	l.deliver(c, d)

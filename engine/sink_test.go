@@ -50,8 +50,9 @@ func TestATextOutgrowsTheContext(t *testing.T) {
 			}
 			for i, got := range askAll(t, e, requests) {
 				r := requests[i]
-				if want, _ := windowed(r.Prompt, r.SinkTokens, context, r.MaxTokens); !slices.Equal(got[0], want) {
-					t.Errorf("%s, prompt of %d: got %v\nwant %v", name, len(r.Prompt), got[0], want)
+				want, _ := windowed(r.Prompt, r.SinkTokens, context, r.MaxTokens)
+				if !slices.Equal(got.tokens[0], want) {
+					t.Errorf("%s, prompt of %d: got %v\nwant %v", name, len(r.Prompt), got.tokens[0], want)
 				}
 			}
 		})

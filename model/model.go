@@ -9,7 +9,6 @@ package model
 import (
 	"fmt"
 
-	"parley"
 	"parley/compute"
 	"parley/model/weights"
 )
@@ -111,4 +110,4 @@ func (m *Model) Launch(step *compute.Step, draws []compute.Draw) {
 }
 
 // AwaitChosen returns what the oldest step that was launched has chosen.
-func (m *Model) AwaitChosen() []parley.Token { return m.net.be.(compute.Chooser).AwaitChosen() }
+func (m *Model) AwaitChosen() []compute.DrawResult { return m.net.be.(compute.Chooser).AwaitChosen() }

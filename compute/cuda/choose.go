@@ -34,7 +34,8 @@ const horizonSteps = 43 * compute.DrawSteps
 func (d *choiceData) close(by driver) error {
 	var err error
 	for i := range d.hosts {
-		for _, memory := range [][]byte{d.hosts[i].draws, d.hosts[i].chosen} {
+		h := &d.hosts[i]
+		for _, memory := range [][]byte{h.draws, h.chosen, h.extras, h.surveys} {
 			if memory != nil {
 				err = first(err, by.ReleasePinned(memory))
 			}
@@ -64,10 +65,12 @@ func (c *CUDA) reserveChoices(outputs int) error {
 	for i := range d.hosts {
 		c.grow(&d.draws[i], int64(drawBytes*outputs), "the draws of a step")
 		c.grow(&d.chosen[i], int64(4*outputs), "the tokens of a step")
-		var errs [2]error
+		c.grow(&d.surveys[i], int64(surveyBytes*outputs), "the log-probabilities of a step")
+		var errs [3]error
 		d.hosts[i].draws, errs[0] = c.driver.AllocatePinned(drawBytes * outputs)
 		d.hosts[i].chosen, errs[1] = c.driver.AllocatePinned(4 * outputs)
-		if err := first(c.failed, errs[0], errs[1]); err != nil {
+		d.hosts[i].surveys, errs[2] = c.driver.AllocatePinned(surveyBytes * outputs)
+		if err := first(c.failed, errs[0], errs[1], errs[2]); err != nil {
 			return err
 		}
 	}
@@ -79,6 +82,7 @@ func (c *CUDA) drawTokens(draws []compute.Draw, vocab int) {
 	d, n := &c.choice, len(draws)
 	c.must(c.reserveChoices(n))
 	d.turn = 1 - d.turn
+	run := choiceRun{turn: d.turn, outputs: n}
 	if n > 0 {
 		host, at := &d.hosts[d.turn], d.draws[d.turn].at
 		args := view[drawArgs](host.draws)[:n]
@@ -86,6 +90,7 @@ func (c *CUDA) drawTokens(draws []compute.Draw, vocab int) {
 			args[i] = drawOf(&draws[i])
 		}
 		c.must(c.driver.Upload(at, bytesOf(args)))
+		extra := c.prepareRows(draws, vocab)
 		start(c, &c.choose, n, 1, &chooseArgs{
 			logits: c.logits.at,
 			draws:  at,
@@ -93,10 +98,11 @@ func (c *CUDA) drawTokens(draws []compute.Draw, vocab int) {
 			chosen: d.chosen[d.turn].at,
 			vocab:  int32(vocab),
 		})
+		run.surveyed = c.recallRows(extra)
 		c.must(c.driver.Download(host.chosen[:4*n], d.chosen[d.turn].at))
 	}
 	c.must(c.driver.Mark(d.turn))
-	d.air = append(d.air, choiceRun{d.turn, n})
+	d.air = append(d.air, run)
 }
 
 func drawOf(d *compute.Draw) drawArgs {
@@ -120,16 +126,21 @@ func drawOf(d *compute.Draw) drawArgs {
 }
 
 // AwaitChosen waits for the oldest step that chose tokens.
-func (c *CUDA) AwaitChosen() []parley.Token {
+func (c *CUDA) AwaitChosen() []compute.DrawResult {
 	d := &c.choice
 	run := d.air[0]
 	d.air = append(d.air[:0], d.air[1:]...)
 	c.must(c.driver.Await(run.turn))
-	d.tokens = d.tokens[:0]
+	d.choices, d.top = d.choices[:0], d.top[:0]
 	for _, t := range view[int32](d.hosts[run.turn].chosen)[:run.outputs] {
-		d.tokens = append(d.tokens, parley.Token(t))
+		d.choices = append(d.choices, compute.DrawResult{TokenScore: compute.TokenScore{Token: parley.Token(t)}})
 	}
-	return d.tokens
+	for i, row := range run.surveyed {
+		if row >= 0 && d.choices[row].Token >= 0 {
+			d.survey(&d.choices[row], &view[surveyResult](d.hosts[run.turn].surveys)[i])
+		}
+	}
+	return d.choices
 }
 
 // feedTokens puts what the step before chose into the step's data on the device.

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 
 	"parley"
@@ -46,8 +47,51 @@ func randomSampling(rng *rand.Rand) parley.Sampling {
 	}
 }
 
+// randomDraw makes a draw, of which half have more than numbers: penalties and bias, also of
+// tokens that the step before chose, tokens to steer to, masks, and log-probabilities.
+func randomDraw(rng *rand.Rand, vocab, before int) compute.Draw {
+	settings, n := randomSampling(rng), rng.IntN(1000)
+	token := func() parley.Token { return parley.Token(rng.IntN(vocab)) }
+	if rng.IntN(2) == 0 {
+		return sample.New(settings, nil, vocab, rng.IntN(3)).Draw(n)
+	}
+	if rng.IntN(2) == 0 {
+		settings.RepetitionPenalty = 0.5 + rng.Float32()
+	}
+	if rng.IntN(2) == 0 {
+		settings.PresencePenalty, settings.FrequencyPenalty = rng.Float32()*4-2, rng.Float32()*4-2
+	}
+	settings.LogitBias = map[parley.Token]float32{}
+	for range rng.IntN(3) {
+		settings.LogitBias[token()] = rng.Float32()*20 - 10
+	}
+	var prompt []parley.Token
+	for range rng.IntN(2) * rng.IntN(2000) {
+		prompt = append(prompt, token())
+	}
+	s := sample.New(settings, prompt, vocab, rng.IntN(3))
+	for range rng.IntN(30) {
+		s.Accept(token())
+	}
+	d := s.Draw(n)
+	if d.Adjust.Counts() {
+		d.Adjust.Coming = rng.IntN(before + 1)
+	}
+	if rng.IntN(3) == 0 {
+		s.Steer(&d, []parley.Token{token()}, rng.Float32()*12)
+	}
+	d.Logprobs, d.TopLogprobs = rng.IntN(2) == 0, rng.IntN(compute.DrawTopMost+1)*rng.IntN(2)
+	if rng.IntN(2) == 0 {
+		for range (vocab + 63) / 64 {
+			d.Mask = append(d.Mask, rng.Uint64()&rng.Uint64())
+		}
+	}
+	return d
+}
+
 // TestChooseIsThatOfTheHost draws tokens from random rows with random settings, ties
-// and numbers that are none included: the device chooses what engine/sample does.
+// and numbers that are none included, after a step that chose others: the device chooses
+// what engine/sample does, and finds the same log-probabilities to the bit.
 func TestChooseIsThatOfTheHost(t *testing.T) {
 	c := newBackend(t)
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -57,55 +101,121 @@ func TestChooseIsThatOfTheHost(t *testing.T) {
 		if err := c.Reserve(compute.Limits{Rows: rows, Outputs: rows, Width: 8}); err != nil {
 			t.Fatal(err)
 		}
-		var scores []float32
-		var draws []compute.Draw
-		for range rows {
-			s := sample.New(randomSampling(rng), nil, vocab, rng.IntN(3))
-			d, plain := s.Draw(rng.IntN(1000))
-			if !plain {
-				t.Fatal("scores are adjusted")
+		var before []compute.DrawResult
+		for step := range 2 {
+			var scores []float32
+			var draws []compute.Draw
+			for range rows {
+				scores = append(scores, randomScores(rng, vocab)...)
+				draws = append(draws, randomDraw(rng, vocab, len(before)))
 			}
-			scores, draws = append(scores, randomScores(rng, vocab)...), append(draws, d)
-		}
-		for i, got := range c.chooseFrom(t, scores, vocab, draws) {
-			want, err := sample.Drawn(&draws[i], scores[i*vocab:][:vocab], &scratch)
-			if errors.Is(err, sample.ErrNoToken) {
-				want, err = -1, nil
+			chosen := slices.Clone(c.chooseFrom(t, scores, vocab, draws))
+			for i, got := range chosen {
+				want, err := sample.Drawn(&draws[i], before, scores[i*vocab:][:vocab], &scratch)
+				if err != nil && !errors.Is(err, sample.ErrNoToken) {
+					t.Fatal(err)
+				}
+				if len(want.Top)+len(got.Top) == 0 {
+					want.Top, got.Top = nil, nil
+				}
+				if !reflect.DeepEqual(got, want) {
+					t.Fatalf("step %d of %d: %+v chooses %+v, the host %+v", step, vocab, draws[i], got, want)
+				}
 			}
-			if err != nil || got != want {
-				t.Errorf("of %d: %+v chooses %d, the host %d, %v", vocab, draws[i], got, want, err)
-			}
+			before = chosen
 		}
 	}
 }
 
-// chooseFrom draws from scores that did not come from a network.
-func (c *CUDA) chooseFrom(t *testing.T, scores []float32, vocab int, draws []compute.Draw) []parley.Token {
+// TestDrawsOfManySizes draws with penalties of more and more tokens, so that the memory for them grows
+// while another step is under way.
+func TestDrawsOfManySizes(t *testing.T) {
+	const vocab = 20000
+	c := newBackend(t)
+	if err := c.Reserve(compute.Limits{Rows: 2, Outputs: 2, Width: 8}); err != nil {
+		t.Fatal(err)
+	}
+	var scratch sample.Scratch
+	scores := make([]float32, 2*vocab)
+	for i := range scores {
+		scores[i] = float32(i * 7919 % 1000)
+	}
+	upload(t, c, scores)
+	for i, tokens := range []int{1, 3000, 9000, 20000} {
+		var draws []compute.Draw
+		for row := range 2 {
+			prompt := make([]parley.Token, tokens)
+			for j := range prompt {
+				prompt[j] = parley.Token((j*31 + row) % vocab)
+			}
+			s := sample.New(parley.Sampling{RepetitionPenalty: 1.5}, prompt, vocab, 0)
+			draws = append(draws, s.Draw(0))
+		}
+		c.drawTokens(draws[:1], vocab)
+		upload(t, c, scores) // the first has changed them
+		c.drawTokens(draws, vocab)
+		upload(t, c, scores)
+		want, err := sample.Drawn(&draws[0], nil, scores[:vocab], &scratch)
+		if got := c.AwaitChosen(); err != nil || len(got) != 1 || got[0].Token != want.Token {
+			t.Errorf("step %d chose %v, the host %v, %v", i, got, want, err)
+		}
+		if got := c.AwaitChosen(); len(got) != 2 || got[0].Token != want.Token {
+			t.Errorf("step %d chose %v again, the host %v", i, got, want)
+		}
+	}
+}
+
+// upload makes scores those that tokens are drawn from.
+func upload(t *testing.T, c *CUDA, scores []float32) {
 	t.Helper()
 	at := c.grow(&c.logits, int64(4*len(scores)), "logits")
 	if err := first(c.failed, c.driver.Upload(at, bytesOf(scores)), c.driver.Synchronize()); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// chooseFrom draws from scores that did not come from a network.
+func (c *CUDA) chooseFrom(t *testing.T, scores []float32, vocab int, draws []compute.Draw) []compute.DrawResult {
+	t.Helper()
+	upload(t, c, scores)
 	c.drawTokens(draws, vocab)
 	return c.AwaitChosen()
 }
 
-// A drawFunc returns how the n-th token of a sequence is drawn.
-type drawFunc func(seq, n int) compute.Draw
+// samplersOf returns one for each prompt, at several temperatures; the last one has penalties.
+func samplersOf(prompts [][]parley.Token, vocab int) (all []*sample.Sampler) {
+	for i, p := range prompts {
+		s := parley.Sampling{Temperature: float32(i), TopP: 0.95, TopK: 40 * (i % 2), Seed: 42}
+		if i == len(prompts)-1 {
+			s.RepetitionPenalty, s.FrequencyPenalty, s.PresencePenalty = 1.3, 0.7, 0.4
+		}
+		all = append(all, sample.New(s, p, vocab, i))
+	}
+	return all
+}
 
 // pipelined generates tokens after prompts: each step is launched before it is known
-// what the one before chose. Then it says what each step chose.
-func (r *runner) pipelined(prompts [][]parley.Token, steps int, drawOf drawFunc) (said [][]parley.Token) {
+// what the one before chose. Then it returns the tokens that the steps chose, and the last log-probabilities.
+func (r *runner) pipelined(prompts [][]parley.Token, steps int) (said [][]parley.Token, last []parley.Logprob) {
 	said = make([][]parley.Token, len(prompts))
+	samplers := samplersOf(prompts, r.m.Vocab())
 	land := func() {
-		for i, tok := range r.m.AwaitChosen() {
-			said[i] = append(said[i], tok)
+		last = nil
+		for i, chosen := range r.m.AwaitChosen() {
+			said[i] = append(said[i], chosen.Token)
+			samplers[i].Accept(chosen.Token)
+			last = append(last, sample.LogprobOf(&chosen, 3))
 		}
 	}
 	for n := range steps {
 		step, draws := r.stepOf(prompts, n, compute.Chosen), []compute.Draw(nil)
 		for i := range prompts {
-			draws = append(draws, drawOf(i, n))
+			d := samplers[i].Draw(min(n, 1))
+			if n > 0 && d.Adjust.Counts() {
+				d.Adjust.Coming = i + 1
+			}
+			d.Logprobs, d.TopLogprobs = true, 3
+			draws = append(draws, d)
 		}
 		r.m.Launch(step, draws)
 		if n > 0 {
@@ -113,7 +223,7 @@ func (r *runner) pipelined(prompts [][]parley.Token, steps int, drawOf drawFunc)
 		}
 	}
 	land()
-	return said
+	return said, last
 }
 
 // stepOf is the n-th step: the prompts first, then one token for each.
@@ -136,27 +246,25 @@ func TestStepsAheadSayTheSame(t *testing.T) {
 	const steps = 8
 	dir := testkit.Golden("tiny-qwen3")
 	prompts := [][]parley.Token{{5, 9, 2}, {7}, {3, 1, 4, 1, 5}}
-	drawOf := func(seq, n int) compute.Draw {
-		s := parley.Sampling{Temperature: float32(seq), TopP: 0.95, TopK: 40 * (seq % 2), Seed: 42}
-		d, _ := sample.New(s, nil, 512, seq).Draw(n)
-		return d
-	}
-	got := newRunner(t, dir, newBackend(t), compute.KVBF16).pipelined(prompts, steps, drawOf)
+	got, gotLast := newRunner(t, dir, newBackend(t), compute.KVBF16).pipelined(prompts, steps)
 
 	r, said := newRunner(t, dir, newBackend(t), compute.KVBF16), make([][]parley.Token, len(prompts))
+	samplers := samplersOf(prompts, r.m.Vocab())
+	var last []parley.Logprob
 	var scratch sample.Scratch
 	for n := range steps {
-		last := func(seq int) parley.Token { return said[seq][n-1] }
-		for i, row := range r.forward(r.stepOf(prompts, n, last)) {
-			d := drawOf(i, n)
-			tok, err := sample.Drawn(&d, row, &scratch)
+		spoken := func(seq int) parley.Token { return said[seq][n-1] }
+		last = nil
+		for i, row := range r.forward(r.stepOf(prompts, n, spoken)) {
+			tok, err := samplers[i].Choose(row, &scratch)
 			if err != nil {
 				t.Fatal(err)
 			}
-			said[i] = append(said[i], tok)
+			samplers[i].Accept(tok)
+			said[i], last = append(said[i], tok), append(last, sample.Logprobs(row, tok, 3, &scratch))
 		}
 	}
-	if !reflect.DeepEqual(got, said) {
-		t.Errorf("ahead %v, one by one %v", got, said)
+	if !reflect.DeepEqual(got, said) || !reflect.DeepEqual(gotLast, last) {
+		t.Errorf("ahead %v with %v, one by one %v with %v", got, gotLast, said, last)
 	}
 }

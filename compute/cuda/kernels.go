@@ -253,7 +253,8 @@ func (c *CUDA) loadBasics() error {
 			&b.packFP8, "pack_fp8", 256, &b.gateUp, "gate_up", 256, &b.linearF32, "linear_f32", 256,
 			&b.route, "route", 32, &b.slots, "slots", 1024, &b.mix, "mix", 256),
 		c.load("rope", &b.angles, "angles", 128, &b.ropeStore, "rope_store", 256, &b.combine, "combine", 128),
-		c.load("choose", &b.choose, "choose", 1024, &b.feed, "feed", 256),
+		c.load("choose", &b.choose, "choose", 1024, &b.feed, "feed", 256,
+			&b.prepare, "prepare", 1024, &b.recall, "recall", 128),
 	)
 }
 

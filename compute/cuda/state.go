@@ -3,7 +3,6 @@ package cuda
 import (
 	"sync/atomic"
 
-	"parley"
 	"parley/compute"
 	"parley/compute/libcuda"
 	"parley/model/weights"
@@ -87,7 +86,7 @@ type basics struct {
 	norm, add, pack16, pack8, packFP8, gateUp, linearF32 kernel
 	route, slots, mix                                    kernel
 	angles, ropeStore, combine                           kernel
-	choose, feed                                         kernel
+	choose, feed, prepare, recall                        kernel
 }
 
 // A region is device memory that grows to what is needed.
@@ -177,15 +176,23 @@ type choiceData struct {
 	draws [2]region
 	// chosen are on the device, and copied to hosts.
 	chosen [2]region
-	hosts  [2]choiceHost
-	tokens []parley.Token
+	// extras are what some draws have besides numbers, and surveys what is computed for them.
+	extras  [2]region
+	surveys [2]region
+	hosts   [2]choiceHost
+	choices []compute.DrawResult
+	top     []compute.TokenScore
 }
 
 // A choiceHost is pinned memory for the draws of a step, and for what it chose.
-type choiceHost struct{ draws, chosen []byte }
+type choiceHost struct{ draws, chosen, extras, surveys []byte }
 
-// A choiceRun is a step under way: which half it uses, and how many tokens it chooses.
-type choiceRun struct{ turn, outputs int }
+// A choiceRun is a step under way: which half it uses, how many tokens it chooses, and the
+// rows of its surveys, -1 where there is none.
+type choiceRun struct {
+	turn, outputs int
+	surveyed      []int
+}
 
 // packedRows says what the memory for packed activations holds: the rows of a
 // buffer, in the form that a type of weights meets.

@@ -24,6 +24,9 @@ func (m *Mask) Allows(t parley.Token) bool {
 // Word returns 64 tokens of the set as bits, from token 64*i on.
 func (m *Mask) Word(i int) uint64 { return m.words[i] }
 
+// Words returns the set as bits, bit t%64 of word t/64 for token t. They must not be changed.
+func (m *Mask) Words() []uint64 { return m.words }
+
 // Count returns the size of the set.
 func (m *Mask) Count() (n int) {
 	for _, w := range m.words {

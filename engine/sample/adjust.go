@@ -4,47 +4,41 @@ import (
 	"math"
 
 	"parley"
+	"parley/compute"
 )
-
-// An adjustment is what is known of one token whose score is not taken as it is.
-type adjustment struct {
-	token parley.Token
-	bias  float32
-	// seen is whether the token is in the prompt or the answer, and answered
-	// how often it is in the answer.
-	seen     bool
-	answered int32
-}
 
 // adjustments change the scores of the tokens that were seen or biased. They
 // cost as much as there are such tokens, whatever the size of the vocabulary.
 type adjustments struct {
-	vocab                           int
-	repetition, presence, frequency float32
-	tokens                          []adjustment
-	at                              map[parley.Token]int
+	compute.Adjust
+	vocab int
+	at    map[parley.Token]int
+	// steered is Tokens with those that are steered to.
+	steered []compute.Adjustment
 }
 
 func newAdjustments(s parley.Sampling, prompt []parley.Token, vocab int) adjustments {
 	a := adjustments{
-		vocab:      vocab,
-		repetition: s.RepetitionPenalty,
-		presence:   finiteOrZero(s.PresencePenalty),
-		frequency:  finiteOrZero(s.FrequencyPenalty),
-		at:         make(map[parley.Token]int),
+		Adjust: compute.Adjust{
+			Repetition: s.RepetitionPenalty,
+			Presence:   finiteOrZero(s.PresencePenalty),
+			Frequency:  finiteOrZero(s.FrequencyPenalty),
+		},
+		vocab: vocab,
+		at:    make(map[parley.Token]int),
 	}
-	if !(a.repetition > 0 && a.repetition <= math.MaxFloat32) {
-		a.repetition = 1
+	if !(a.Repetition > 0 && a.Repetition <= math.MaxFloat32) {
+		a.Repetition = 1
 	}
 	for token, bias := range s.LogitBias {
 		if entry := a.entry(token); entry != nil {
-			entry.bias = finiteOrZero(bias)
+			entry.Bias = finiteOrZero(bias)
 		}
 	}
-	if a.repetition != 1 {
+	if a.Repetition != 1 {
 		for _, token := range prompt {
 			if entry := a.entry(token); entry != nil {
-				entry.seen = true
+				entry.Answered = compute.InPrompt
 			}
 		}
 	}
@@ -53,56 +47,56 @@ func newAdjustments(s parley.Sampling, prompt []parley.Token, vocab int) adjustm
 
 // entry returns the adjustment of token, or nil if there is no such token.
 // The pointer is good until the next call.
-func (a *adjustments) entry(token parley.Token) *adjustment {
+func (a *adjustments) entry(token parley.Token) *compute.Adjustment {
 	if token < 0 || int(token) >= a.vocab {
 		return nil
 	}
 	at, known := a.at[token]
 	if !known {
-		at = len(a.tokens)
+		at = len(a.Tokens)
 		a.at[token] = at
-		a.tokens = append(a.tokens, adjustment{token: token})
+		a.Tokens = append(a.Tokens, compute.Adjustment{Token: token})
 	}
-	return &a.tokens[at]
+	return &a.Tokens[at]
 }
 
 // answer counts one more occurrence of token in the answer.
 func (a *adjustments) answer(token parley.Token) {
-	if a.repetition == 1 && a.presence == 0 && a.frequency == 0 {
+	if !a.Counts() {
 		return
 	}
 	if entry := a.entry(token); entry != nil {
-		entry.seen = true
-		entry.answered++
+		entry.Answer()
 	}
 }
 
 // apply returns the adjusted logits: the same slice if there is nothing to
 // adjust, else a copy in scratch.
-func (a *adjustments) apply(logits []float32, scratch *Scratch) []float32 {
-	if len(a.tokens) == 0 {
+func apply(a *compute.Adjust, logits []float32, scratch *Scratch) []float32 {
+	if len(a.Tokens) == 0 {
 		return logits
 	}
 	scores := scratch.copyOf(logits)
-	for _, token := range a.tokens {
-		scores[token.token] = a.adjusted(scores[token.token], token)
+	for _, token := range a.Tokens {
+		scores[token.Token] = adjusted(a, scores[token.Token], token)
 	}
 	return scores
 }
 
 // adjusted applies the steps to one score. The conversions keep the compiler
 // from fusing a product and a sum, which would round differently per machine.
-func (a *adjustments) adjusted(score float32, token adjustment) float32 {
-	score = clean(score) + token.bias
+func adjusted(a *compute.Adjust, score float32, token compute.Adjustment) float32 {
+	score = clean(score+token.Steer) + token.Bias
 	switch {
-	case token.seen && score > 0:
-		score /= a.repetition
-	case token.seen:
-		score = float32(score * a.repetition)
+	case token.Answered == 0:
+	case score > 0:
+		score /= a.Repetition
+	default:
+		score = float32(score * a.Repetition)
 	}
-	if token.answered > 0 {
-		score -= float32(float32(token.answered) * a.frequency)
-		score -= a.presence
+	if token.Answered > 0 {
+		score -= float32(float32(token.Answered) * a.Frequency)
+		score -= a.Presence
 	}
 	return clean(score)
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"parley"
+	"parley/compute"
 )
 
 // LeastLogprob stands for the log-probability of a token that cannot be
@@ -52,42 +53,80 @@ func AppendLogprobs(dst []parley.Logprob, logits []float32, tokens []parley.Toke
 // and returns them all.
 func logprobs(logits []float32, token parley.Token, top int, alternatives []parley.TopLogprob,
 	scratch *Scratch) (parley.Logprob, []parley.TopLogprob) {
-	row, best := scratch.finite(logits)
-	n := normOf(row, best)
-	entry := parley.Logprob{Token: token, Logprob: LeastLogprob}
-	if token >= 0 && int(token) < len(row) {
-		entry.Logprob = n.logprob(row[token])
-	}
+	c := survey(logits, token, top, scratch.top[:0], scratch)
+	scratch.top = c.Top[:0]
+	return logprobOf(&c, top, alternatives)
+}
+
+// LogprobOf returns the log-probability of a choice, if its draw asked for it, with the given number of alternatives.
+func LogprobOf(c *compute.DrawResult, top int) parley.Logprob {
+	entry, _ := logprobOf(c, top, make([]parley.TopLogprob, 0, len(c.Top)))
+	return entry
+}
+
+func logprobOf(c *compute.DrawResult, top int, alternatives []parley.TopLogprob) (parley.Logprob, []parley.TopLogprob) {
+	n := normOf(c)
+	entry := parley.Logprob{Token: c.Token, Logprob: n.logprob(c.Score)}
 	if top == 0 {
 		return entry, alternatives
 	}
 	start := len(alternatives)
-	for _, k := range scratch.rank(row, top) {
-		alternatives = append(alternatives,
-			parley.TopLogprob{Token: parley.Token(k.index()), Logprob: n.logprob(k.score())})
+	for _, t := range c.Top {
+		alternatives = append(alternatives, parley.TopLogprob{Token: t.Token, Logprob: n.logprob(t.Score)})
 	}
 	entry.Top = alternatives[start:len(alternatives):len(alternatives)]
 	return entry, alternatives
+}
+
+// survey returns what the log-probabilities of token and of the top best ones are
+// computed of. It appends the best to best.
+func survey(logits []float32, token parley.Token, top int, best []compute.TokenScore,
+	scratch *Scratch) compute.DrawResult {
+	row, at := scratch.finite(logits)
+	c := compute.DrawResult{TokenScore: compute.TokenScore{Token: token, Score: float32(math.Inf(-1))}, Top: best}
+	if token >= 0 && int(token) < len(row) {
+		c.Score = row[token]
+	}
+	if at >= 0 {
+		c.Peak = row[at]
+		c.Sum = scratch.sum(row, curveOf(c.Peak, 1))
+	}
+	if top > 0 {
+		for _, k := range scratch.rank(row, top) {
+			c.Top = append(c.Top, compute.TokenScore{Token: parley.Token(k.index()), Score: k.score()})
+		}
+	}
+	return c
+}
+
+// sum adds up the weights of scores in the order that [compute.DrawResult] gives.
+func (sc *Scratch) sum(scores []float32, c curve) float64 {
+	lanes := &sc.lanes
+	clear(lanes[:])
+	for i, score := range scores {
+		if steps := c.steps(score); steps < faintSteps {
+			lanes[i%compute.DrawLanes] += fade(steps)
+		}
+	}
+	for half := compute.DrawLanes / 2; half > 0; half /= 2 {
+		for i := range half {
+			lanes[i] += lanes[i+half]
+		}
+	}
+	return lanes[0]
 }
 
 // A norm is the logarithm of the sum of e^score over a row, kept in two parts:
 // added up, a large peak would swallow the rest.
 type norm struct{ peak, logSum float64 }
 
-// normOf returns the norm of scores, whose best is at that index, or -1 if
-// there is none. The sum is relative to the peak, so nothing overflows.
-func normOf(scores []float32, best int) norm {
-	if best < 0 {
+// normOf returns the norm of a row; no token has a score where its sum is 0. The sum is
+// relative to the peak, so nothing overflows.
+func normOf(c *compute.DrawResult) norm {
+	if c.Sum == 0 {
 		return norm{logSum: math.Inf(1)}
 	}
-	c := curveOf(scores[best], 1)
-	sum := 0.0
-	for _, score := range scores {
-		if steps := c.steps(score); steps < faintSteps {
-			sum += fade(steps)
-		}
-	}
-	return norm{c.peak, math.Log(sum)}
+	return norm{float64(c.Peak), math.Log(c.Sum)}
 }
 
 // logprob returns score less the norm, at least LeastLogprob; a NaN is the least.

@@ -109,7 +109,7 @@ func (s *Sampler) Choose(logits []float32, scratch *Scratch) (parley.Token, erro
 		return 0, fmt.Errorf("%d scores for a vocabulary of %d tokens, at most %d: pass one row of scores",
 			len(logits), s.vocab, MaxVocab)
 	}
-	scores, best := scratch.finite(s.adjust.apply(logits, scratch))
+	scores, best := scratch.finite(apply(&s.adjust.Adjust, logits, scratch))
 	switch {
 	case best < 0:
 		return 0, ErrNoToken

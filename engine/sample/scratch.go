@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+
+	"parley/compute"
 )
 
 const (
@@ -37,6 +39,9 @@ type Scratch struct {
 	// asked for, the number of its scores.
 	mass  [math.MaxUint8 + 1]uint64
 	count [math.MaxUint8 + 1]int
+	// lanes and top are for log-probabilities.
+	lanes [compute.DrawLanes]float64
+	top   []compute.TokenScore
 }
 
 // sized returns buffer with length n, reallocated only if it is too small.

@@ -13,7 +13,7 @@ func (c *compiler) floatBinary(name string, t arith.Type, mode arith.FloatMode, 
 	if op, ok := arith.HotFloat32[name]; ok && mode.Plain() && t.Bits == 32 && !d.wide && !a.wide && !b.wide {
 		return inst{step: binary32(d.slot, a.slot, b.slot, op)}
 	}
-	f := arith.BinaryFloat(name, mode)
+	f := arith.BinaryFloat(name, t, mode)
 	if f == nil || name == "div" && t.Bits == 16 {
 		c.fail("unknown instruction %s for a floating-point type", name)
 		return inst{}

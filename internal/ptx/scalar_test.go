@@ -444,6 +444,8 @@ func TestSpecialFloats(t *testing.T) {
 		{"cvt.rn.relu.bf16x2.f32 %r3, %f0, %f1;", 'r', one | 1<<31, two, 0, 0x00004000},
 		{"cvt.rn.f16x2.f32 %r3, %f0, %f1;", 'r', one, two, 0, 0x3c004000},
 		{"fma.rn.f64 %d3, %d0, %d1, %d2;", 'F', b64(1 + 0x1p-30), b64(1 - 0x1p-30), b64(-1), b64(-0x1p-60)},
+		{"add.rn.f64 %d3, %d0, %d1;", 'F', b64(1), b64(0x1p-54), 0, b64(1)},
+		{"sub.rn.f64 %d3, %d0, %d1;", 'F', b64(1), b64(0x1p-55), 0, b64(1)},
 		{"fma.rn.f32 %f3, %f0, %f1, %f2;", 'f', 0x3f800800, 0x3f800800, 0x17800000, 0x3f801001}, // just above a tie
 		{"add.rn.f32 %f3, %f0, 0f3F800000;", 'f', one, 0, 0, two},
 		{"div.full.f32 %f3, %f0, %f1;", 'f', one, two, 0, 0x3f000000},

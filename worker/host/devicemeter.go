@@ -94,7 +94,7 @@ func (m measure) ahead() *engine.Ahead {
 			m.network.Launch(step, draws)
 			m.meter.Launched(step)
 		},
-		Wait: func() []parley.Token {
+		Wait: func() []compute.DrawResult {
 			m.meter.Landed()
 			return m.network.AwaitChosen()
 		},

@@ -12,6 +12,8 @@
 #define NO_MASS (~0ull)
 #define NO_RANK 0x7fffffff
 #define NO_KEY (~0ull)
+#define FAINT (100.0 * STEPS_PER_OCTAVE)
+#define TOP_MOST 32
 #define GREATEST 3.40282346638528859812e38f
 
 // draw is compute.Draw as Go writes it: limit is how far below the peak scores count
@@ -65,13 +67,17 @@ FORCE quad load_now(const quad *at) {
 
 FORCE u64 least(u64 a, u64 b) { return a < b ? a : b; }
 
-FORCE u64 weight_at(const double *roots, double steps) {
+// fade is 2 to the power of -steps/STEPS_PER_OCTAVE.
+FORCE double fade(const double *roots, double steps) {
 	u32 whole = (u32)(int)(steps + 0.5);
 	double x = ((double)(int)whole - steps) * (0.69314718055994530942 / STEPS_PER_OCTAVE);
 	double series = 1 + x * (1 + x * (0.5 + x * (1.0 / 6)));
 	double octave = __builtin_bit_cast(double, (u64)(1023 - whole / STEPS_PER_OCTAVE) << 52);
-	double fade = roots[whole % STEPS_PER_OCTAVE] * series * octave;
-	return (u64)(long long)(fade * WEIGHT_ONE + 0.5);
+	return roots[whole % STEPS_PER_OCTAVE] * series * octave;
+}
+
+FORCE u64 weight_at(const double *roots, double steps) {
+	return (u64)(long long)(fade(roots, steps) * WEIGHT_ONE + 0.5);
 }
 
 // philox is the first half of the block of Philox2x64-10.
@@ -340,6 +346,129 @@ KERNEL(THREADS) void choose(choose_args a) {
 		if (phase == 1 && d.min_p < HORIZON) kept = least(kept, mass_within(r, d.min_p));
 	}
 	if (threadx == 0) a.chosen[blockx] = index;
+}
+
+// adjusted is compute.Adjustment as it lies in memory. Where the kernel has changed the score,
+// steer is what it was before.
+struct adjusted {
+	int token;
+	float steer, bias;
+	int answered; // less than 0: in the prompt alone
+};
+
+// special is what else there is to a row: entries of adjusted tokens from first on, and
+// room for one more; mask is where its bits begin, top how many of the best tokens are
+// wanted, coming the row of the step before whose token counts. Each is -1 if there is none.
+struct special {
+	int row, first, entries, coming, mask, top;
+	float repetition, presence, frequency;
+	int pad;
+};
+
+// survey is what log-probabilities are computed of.
+struct survey {
+	double sum;
+	float peak, score;
+	int count, pad;
+	u64 top[TOP_MOST];
+};
+
+struct prepare_args {
+	float *logits;
+	const special *specials;
+	adjusted *entries;
+	const u64 *masks;
+	const double *roots;
+	const int *before, *chosen; // by the step before, and by this one
+	survey *surveys;
+	double per_unit;
+	int vocab;
+};
+
+// clean is what a score that is not a number counts as.
+FORCE float clean(float v) { return v != v ? float_of(0xff800000) : v > GREATEST ? GREATEST : v; }
+
+// examine sums the weights of a row's scores as they are, and finds the best.
+FORCE void examine(const prepare_args &a, const float *scores, int top, survey *out) {
+	__shared__ double lanes[THREADS];
+	row r = {scores, a.roots, a.vocab, 0, a.per_unit, 0};
+	u64 best = best_of(r.best());
+	r.peak = best == NO_KEY ? 0 : (double)score_of(best);
+	double sum = 0;
+	r.each([&](float score, int) __attribute__((always_inline)) {
+		double steps = r.steps(score);
+		if (best != NO_KEY && steps < FAINT) sum += fade(r.roots, steps);
+	});
+	lanes[threadx] = sum;
+	for (int half = THREADS / 2; half > 0; half /= 2) {
+		sync_block();
+		if (threadx < half) lanes[threadx] += lanes[threadx + half];
+	}
+	int count = 0;
+	for (u64 key = best; count < top && key != NO_KEY; count++) {
+		if (threadx == 0) out->top[count] = key;
+		u64 next = NO_KEY;
+		r.each([&](float score, int index) __attribute__((always_inline)) {
+			u64 k = key_of(score, index);
+			if (score >= -GREATEST && k > key) next = least(next, k);
+		});
+		sync_block(); // all have read what the best was found in
+		key = best_of(next);
+	}
+	if (threadx == 0) out->sum = lanes[0], out->peak = (float)r.peak, out->count = count;
+}
+
+// adjust changes the score of one token.
+FORCE void adjust(const special &s, adjusted *e, float *scores, int answered) {
+	float raw = scores[e->token];
+	float score = clean(raw + e->steer) + e->bias;
+	if (answered && score > 0) score /= s.repetition;
+	else if (answered) score *= s.repetition;
+	if (answered > 0) {
+		score -= (float)answered * s.frequency;
+		score -= s.presence;
+	}
+	scores[e->token] = clean(score), e->steer = raw;
+}
+
+// prepare does all that a row may need before a token is drawn from it: a block of threads
+// has one such row.
+KERNEL(THREADS) void prepare(prepare_args a) {
+	__shared__ int known;
+	const special s = a.specials[blockx];
+	float *scores = a.logits + (u64)s.row * a.vocab;
+	if (threadx == 0) known = 0;
+	if (s.top >= 0) examine(a, scores, s.top, a.surveys + blockx);
+	sync_block();
+	int coming = s.coming < 0 ? -1 : a.before[s.coming];
+	for (int i = threadx; i < s.entries; i += THREADS) {
+		adjusted *e = a.entries + s.first + i;
+		int answered = e->answered;
+		if (e->token == coming) answered = answered < 0 ? 1 : answered + 1, known = 1;
+		adjust(s, e, scores, answered);
+	}
+	sync_block();
+	if (threadx == 0) {
+		adjusted *e = a.entries + s.first + s.entries;
+		*e = {known ? -1 : coming, 0, 0, 1};
+		if (e->token >= 0) adjust(s, e, scores, 1);
+	}
+	sync_block();
+	if (s.mask < 0) return;
+	for (int i = threadx; i < a.vocab; i += THREADS)
+		if (!(a.masks[s.mask + i / 64] >> (i % 64) & 1)) scores[i] = float_of(0xff800000);
+}
+
+// recall finds what the chosen token's score was before it was adjusted.
+KERNEL(128) void recall(prepare_args a) {
+	const special s = a.specials[blockx];
+	int token = a.chosen[s.row];
+	if (s.top < 0 || token < 0) return;
+	survey *out = a.surveys + blockx;
+	if (threadx == 0) out->score = clean(a.logits[(u64)s.row * a.vocab + token]);
+	sync_block();
+	for (int i = threadx; i <= s.entries; i += 128)
+		if (a.entries[s.first + i].token == token) out->score = clean(a.entries[s.first + i].steer);
 }
 
 struct feed_args {

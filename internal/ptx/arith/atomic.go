@@ -14,7 +14,7 @@ func Atomic(name string, t Type) func(old, b, c uint64) uint64 {
 		return func(old, b, _ uint64) uint64 { return Pick(old == 0 || old > b, b, old-1) }
 	}
 	if t.Float() {
-		f := BinaryFloat(name, FloatMode{})
+		f := BinaryFloat(name, t, FloatMode{})
 		if f == nil {
 			return nil
 		}

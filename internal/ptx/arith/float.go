@@ -42,12 +42,16 @@ func greater(a, b float64) float64 {
 }
 
 // BinaryFloat computes in float64, rounded to odd where a second rounding follows.
-func BinaryFloat(name string, mode FloatMode) func(a, b float64) float64 {
+func BinaryFloat(name string, t Type, mode FloatMode) func(a, b float64) float64 {
+	sum := OddSum
+	if t.Bits == 64 {
+		sum = func(a, b float64) float64 { return a + b }
+	}
 	switch name {
 	case "add":
-		return OddSum
+		return sum
 	case "sub":
-		return func(a, b float64) float64 { return OddSum(a, -b) }
+		return func(a, b float64) float64 { return sum(a, -b) }
 	case "mul":
 		return func(a, b float64) float64 { return a * b }
 	case "div":
