@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
+	"sync"
 )
 
 // An Ablation is what a scenario gives with a scaler of one kind.
@@ -39,23 +41,8 @@ func Ablate(sc *Scenario) (*Ablations, error) {
 	}
 	var a Ablations
 	var err error
-	if a.Scaler, err = sc.with("as it is", func(*PoolSpec) {}); err != nil {
+	if a.Scaler, a.Parts, err = sc.without(); err != nil {
 		return nil, err
-	}
-	for _, part := range []struct {
-		name string
-		off  func(*ScaleSpec)
-	}{
-		{"no_forecast", func(s *ScaleSpec) { s.NoForecast = true }},
-		{"no_warm_pool", func(s *ScaleSpec) { s.NoWarmPool = true }},
-		{"no_forecast, no_warm_pool", func(s *ScaleSpec) { s.NoForecast, s.NoWarmPool = true, true }},
-		{"utilisation", func(s *ScaleSpec) { s.Utilisation = true }},
-	} {
-		row, err := sc.with(part.name, func(p *PoolSpec) { part.off(p.Scale) })
-		if err != nil {
-			return nil, err
-		}
-		a.Parts = append(a.Parts, row)
 	}
 	serve, err := a.findClairvoyant(sc)
 	if err != nil {
@@ -74,6 +61,34 @@ func Ablate(sc *Scenario) (*Ablations, error) {
 	workers := min(int(math.Ceil(peak/serve)), sc.Pools[0].Scale.Max)
 	a.Peak, err = sc.with(fmt.Sprint(workers, " all the time"), func(p *PoolSpec) { p.Workers, p.Scale = workers, nil })
 	return &a, err
+}
+
+// parts are the mechanisms of a scaler that are turned off, one row of the table each.
+var parts = []struct {
+	name string
+	off  func(*ScaleSpec)
+}{
+	{"as it is", func(*ScaleSpec) {}},
+	{"no_forecast", func(s *ScaleSpec) { s.NoForecast = true }},
+	{"no_warm_pool", func(s *ScaleSpec) { s.NoWarmPool = true }},
+	{"no_forecast, no_warm_pool", func(s *ScaleSpec) { s.NoForecast, s.NoWarmPool = true, true }},
+	{"utilisation", func(s *ScaleSpec) { s.Utilisation = true }},
+}
+
+// without runs the scenario with its scaler as it is, and without each part of it, side by side.
+func (sc *Scenario) without() (Ablation, []Ablation, error) {
+	rows, errs := make([]Ablation, len(parts)), make([]error, len(parts))
+	var all sync.WaitGroup
+	free := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for i, part := range parts {
+		all.Go(func() {
+			free <- struct{}{}
+			rows[i], errs[i] = sc.with(part.name, func(p *PoolSpec) { part.off(p.Scale) })
+			<-free
+		})
+	}
+	all.Wait()
+	return rows[0], rows[1:], errors.Join(errs...)
 }
 
 // findClairvoyant finds the cheapest clairvoyant scaler that meets the objectives, and

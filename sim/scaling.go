@@ -99,7 +99,7 @@ func (t *station) seen() scale.State {
 		}
 	}
 	state.KV = ratio(float64(used), float64(blocks))
-	state.Busy = ratio((t.computed - c.computed).Seconds(), t.Scale.Every.Seconds()*float64(state.Ready))
-	c.computed = t.computed
+	state.Busy = ratio((t.arithmetic - c.arithmetic).Seconds(), t.Scale.Every.Seconds()*float64(state.Ready))
+	c.arithmetic = t.arithmetic
 	return state
 }

@@ -189,8 +189,22 @@ type Day struct {
 	Trough float64       `yaml:"trough"`
 	Peak   float64       `yaml:"peak"`
 	PeakAt time.Duration `yaml:"peak_at"`
+	// Mean is the rate over the whole day; default the middle of trough and peak, as a
+	// cosine has. Less is a day with a narrow peak.
+	Mean float64 `yaml:"mean"`
 	// Length is how long the day is; default 24 h. A shorter one is a day in a hurry.
 	Length time.Duration `yaml:"length"`
+}
+
+// validate reports whether the mean of a day is what days can have.
+func (d *Day) validate() error {
+	// The narrowest peak that is drawn has a mean of about a fiftieth of the swing.
+	least := d.Trough + 0.02*(d.Peak-d.Trough)
+	if !(d.Trough >= 0 && d.Peak >= d.Trough && d.Mean >= least && d.Mean <= d.Peak) {
+		return fmt.Errorf("a day from %g to %g with a mean of %g: want a peak that is not less than the trough, and "+
+			"a mean from %g on", d.Trough, d.Peak, d.Mean, least)
+	}
+	return nil
 }
 
 // A Replay is a recorded trace.
@@ -262,6 +276,7 @@ func (s *Scenario) setDefaults() {
 		}
 		if t.Day != nil {
 			setDefault(&t.Day.Length, 24*time.Hour)
+			setDefault(&t.Day.Mean, (t.Day.Trough+t.Day.Peak)/2)
 		}
 	}
 	for i := range s.Events {
@@ -459,6 +474,8 @@ func (t *TrafficSpec) validate() error {
 	}
 	if (t.Day != nil) == (len(t.Rate) > 0) {
 		problems = append(problems, errors.New("want one of rate, day and replay"))
+	} else if t.Day != nil && t.Day.validate() != nil {
+		problems = append(problems, t.Day.validate())
 	} else {
 		problems = append(problems, t.rate().Validate())
 	}
@@ -490,10 +507,15 @@ func (t *TrafficSpec) rate() (r traffic.Rate) {
 	const day = 24 * time.Hour
 	pace := float64(t.Day.Length) / float64(day)
 	days := 1 + int(durationMax/day)
-	if t.Day.Length < time.Minute || t.Day.Length > durationMax {
+	d := t.Day
+	if d.Length < time.Minute || d.Length > durationMax || d.validate() != nil {
 		return nil
 	}
-	for _, p := range traffic.Days(t.Day.Trough, t.Day.Peak, time.Duration(float64(t.Day.PeakAt)/pace), days) {
+	power := 1.0
+	if d.Peak > d.Trough {
+		power = traffic.DayPower((d.Mean - d.Trough) / (d.Peak - d.Trough))
+	}
+	for _, p := range traffic.Days(d.Trough, d.Peak, power, time.Duration(float64(d.PeakAt)/pace), days) {
 		r = append(r, traffic.RatePoint{At: time.Duration(float64(p.At) * pace), PerSecond: p.PerSecond})
 	}
 	return r

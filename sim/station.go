@@ -42,7 +42,7 @@ type sizer interface {
 type scaling struct {
 	scaler         sizer // nil if the workers stay as many as they are
 	arrived, begun uint64
-	computed       time.Duration // when the scaler last looked
+	arithmetic     time.Duration // when the scaler last looked
 }
 
 func newStation(p *PoolSpec, seed uint64, m *meter) (*station, error) {

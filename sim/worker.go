@@ -38,8 +38,8 @@ type kind struct {
 	sched    sched.Config
 	cost     *cost.Model
 	hostCopy time.Duration
-	// computed is the time that all workers have computed.
-	computed time.Duration
+	// arithmetic is the time that all workers have done operations on rows.
+	arithmetic time.Duration
 	// wrote is called for each token, and left when a worker that drains has no
 	// request any more.
 	wrote func(r *request)
@@ -203,6 +203,7 @@ func (w *worker) round() {
 	w.pass.plan, w.pass.took, w.pass.limit = plan, 0, cost.Memory
 	if work.Rows > 0 {
 		w.pass.took, w.pass.limit = w.cost.Time(work)
+		w.arithmetic += w.cost.Arithmetic(work)
 	}
 	w.clock.after(w.pass.took+w.copy(plan), w.end)
 }
@@ -226,7 +227,6 @@ func (w *worker) endPass() {
 	plan := w.pass.plan
 	if len(plan.Parts) > 0 {
 		w.plans.Commit(plan, w.pass.took)
-		w.computed += w.pass.took
 		preempted := w.plans.Preempted()
 		w.meter.passed(w.pass.took, w.pass.limit, preempted-w.pass.preempted)
 		w.pass.preempted = preempted

@@ -9,14 +9,19 @@
 // sequences use. Not how busy processors are: a GPU that decodes one sequence is as busy
 // as one that decodes a hundred, and one whose memory is full may look idle.
 //
+// What one worker serves is seen when requests wait. While none does, it is believed to
+// serve a little more from time to time, as long as it is near what is believed and memory
+// is not nearer to its limit: else workers that could do more would be paid for ever.
+//
 // # What is kept ready
 //
 // A worker takes its cold start to be of use. So the number is that for the most requests
-// expected until a worker that starts now is ready, and a warm pool is added: the workers
-// for the steepest rise seen so far, for as long as a cold start takes. What is expected
-// follows from the time of day: the mean rate of each part of the day on earlier days,
-// scaled by how today compares with it so far. Before a day has passed the present rate
-// is expected to stay.
+// expected until a worker that starts now is ready. What is expected follows from the
+// time of day: the mean rate of each part of the day on earlier days, scaled by how today
+// compares with it lately. Before a day has passed the present rate is expected to stay.
+// A warm pool is added: the workers for the most by which requests exceeded, lately, what
+// had been expected a cold start before. On a first day that is the steepest rise times the
+// cold start; where the forecast is right it is nothing.
 //
 // # What keeps it steady
 //

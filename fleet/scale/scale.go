@@ -16,9 +16,9 @@ type Config struct {
 	Idle     time.Duration
 	// Wait is the longest that requests should wait in the queue; default 500 ms.
 	Wait time.Duration
-	// KV is the share of blocks that sequences should use at most; default 0.7.
+	// KV is the share of blocks that sequences should use at most; default 0.9.
 	KV float64
-	// Spare is the share of workers beyond what is expected to be needed; default 0.1.
+	// Spare is the share of workers beyond what is expected to be needed; default 0.03.
 	Spare float64
 	// ColdStart is how long a worker takes from its start until it is ready, as measured.
 	ColdStart time.Duration
@@ -27,7 +27,7 @@ type Config struct {
 	Steady time.Duration
 	// Price is what a worker costs in an hour, Budget the most that all may; 0 is any.
 	Price, Budget float64
-	// Rate is how many requests a worker serves in a second, as long as none was seen to;
+	// Rate is how many requests a worker serves in a second, as long as that was not seen;
 	// default 1.
 	Rate float64
 	// Day is how long a day is, after which the load repeats itself; default 24 hours.
@@ -40,8 +40,8 @@ type Config struct {
 type Baseline struct {
 	// NoForecast expects the present rate to stay, NoWarmPool keeps no worker for rises.
 	NoForecast, NoWarmPool bool
-	// Utilisation looks at nothing but the share of the time in which workers compute,
-	// and keeps that at 70 %.
+	// Utilisation looks at nothing but the share of their arithmetic that workers use, and
+	// keeps that at 70 %.
 	Utilisation bool
 }
 
@@ -68,8 +68,8 @@ func (c *Config) Validate() error {
 func (c Config) withDefaults() Config {
 	c.Idle = cmp.Or(c.Idle, 10*time.Minute)
 	c.Wait = cmp.Or(c.Wait, 500*time.Millisecond)
-	c.KV = cmp.Or(c.KV, 0.7)
-	c.Spare = cmp.Or(c.Spare, 0.1)
+	c.KV = cmp.Or(c.KV, 0.9)
+	c.Spare = cmp.Or(c.Spare, 0.03)
 	c.Steady = cmp.Or(c.Steady, 5*time.Minute)
 	c.Rate = cmp.Or(c.Rate, 1)
 	c.Day = cmp.Or(c.Day, 24*time.Hour)
@@ -88,7 +88,7 @@ type State struct {
 	// Wait is how long a request that came now would wait in the queue.
 	Wait time.Duration
 	// KV is the share of the ready workers' blocks that sequences use, Busy the share of
-	// the time in which they compute. The latter is for [Baseline.Utilisation] alone.
+	// their arithmetic that is used. The latter is for [Baseline.Utilisation] alone.
 	KV, Busy float64
 }
 
@@ -107,12 +107,11 @@ type Scaler struct {
 	last  State
 	at    time.Time
 	rate  float64 // of arrivals, lately
-	serve float64 // what one worker serves in a second
-	known bool    // serve was measured with the workers full
+	serve capacity
 	days  forecast
+	short shortfall
 	busy  time.Time // when there was last a request
-	// least is the most workers that were wanted lately: a wish for each part of the
-	// steady time.
+	// wishes are the most workers that were wanted in each part of the steady time.
 	wishes [steadyParts]wish
 }
 
@@ -124,13 +123,19 @@ type wish struct {
 const (
 	// steadyParts is how finely the steady time is remembered.
 	steadyParts = 8
-	// memory is how long the rate of arrivals is averaged over.
-	memory = time.Minute
+	// memory is how long the rate of arrivals is averaged over, or less if more requests
+	// than counted come in that time.
+	memory  = time.Minute
+	counted = 3000.0
 	// kvMost is the share of blocks that the workers left after others have gone may have
 	// in use.
 	kvMost = 0.9
-	// growthMost bounds how many times the ready workers are wanted for a queue.
+	// clearing is in which time a queue should be as short as it should, and growthMost
+	// bounds how many times the ready workers are wanted for that.
+	clearing   = time.Minute
 	growthMost = 2.0
+	// forgetParts is in which part of a day the worst shortfall is half forgotten.
+	forgetParts = 8
 	// utilisationTarget is what [Baseline.Utilisation] aims at.
 	utilisationTarget = 0.7
 )
@@ -141,7 +146,7 @@ func New(cfg Config) (*Scaler, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	return &Scaler{cfg: cfg, serve: cfg.Rate, days: newForecast(cfg.Day)}, nil
+	return &Scaler{cfg: cfg, serve: capacity{each: cfg.Rate}, days: newForecast(cfg.Day)}, nil
 }
 
 // Ready takes in how long a worker took from its start until it was ready, in place of
@@ -169,23 +174,17 @@ func (s *Scaler) learn(state *State, now time.Time) {
 	}
 	arrived := float64(state.Arrived-s.last.Arrived) / since
 	begun := float64(state.Begun-s.last.Begun) / since
-	s.rate += (arrived - s.rate) * (1 - math.Exp(-since/memory.Seconds()))
-	s.days.learn(arrived, s.rate, now)
+	over := min(memory.Seconds(), counted/max(1, s.rate))
+	s.rate += (arrived - s.rate) * (1 - math.Exp(-since/over))
+	s.days.learn(arrived, now)
+	chance := 2 * math.Sqrt(s.rate/over) // twice the deviation of the difference of two such means
+	s.short.see(s.rate-chance, now, s.cfg.Day/forgetParts)
 	if state.Arrived > s.last.Arrived || state.Queued+state.Streams > 0 {
 		s.busy = now
 	}
 	// Of workers that came or went meanwhile all are counted: better too little is believed of each.
-	if ready := max(state.Ready, s.last.Ready); ready > 0 {
-		each := begun / float64(ready)
-		switch full := state.Wait > s.cfg.Wait && state.Queued > 0; {
-		case full && !s.known:
-			s.serve, s.known = each, true
-		case full:
-			s.serve += (each - s.serve) * (1 - math.Exp(-since/memory.Seconds()))
-		case each > s.serve:
-			s.serve += (each - s.serve) * (1 - math.Exp(-since/memory.Seconds()))
-		}
-		s.serve = max(s.serve, 1e-6)
+	if ready := float64(max(state.Ready, s.last.Ready)); ready > 0 {
+		s.serve.learn(begun/ready, s.rate/ready, &s.cfg, state, since)
 	}
 	s.last, s.at = *state, now
 }
@@ -196,40 +195,37 @@ func (s *Scaler) wanted(state *State, now time.Time) Sizing {
 	ready := float64(max(1, state.Ready))
 	if s.cfg.Baseline.Utilisation {
 		n := ready * state.Busy / utilisationTarget
-		return Sizing{up(n), fmt.Sprintf("%d workers compute %.0f %% of the time", state.Ready, 100*state.Busy), s.rate}
+		return Sizing{up(n), fmt.Sprintf("%d workers use %.0f %% of their arithmetic", state.Ready, 100*state.Busy), s.rate}
 	}
 	expected := s.rate
-	if !s.cfg.Baseline.NoForecast {
-		expected = max(expected, s.days.most(s.rate, now, s.cfg.ColdStart))
+	if most, known := s.days.most(now, s.cfg.ColdStart); known && !s.cfg.Baseline.NoForecast {
+		expected = max(expected, most)
 	}
-	p := Sizing{Workers: up(expected / s.serve * (1 + s.cfg.Spare)), Expected: expected}
+	s.short.expect(expected, now, s.cfg.ColdStart)
+	p := Sizing{Workers: s.workers(expected), Expected: expected}
 	p.Why = fmt.Sprintf("%.2f requests/s are expected within %v, and one worker serves %.2f", expected,
-		s.cfg.ColdStart, s.serve)
+		s.cfg.ColdStart, s.serve.each)
+	n := s.workers(expected+s.short.worst) - p.Workers
+	if n > 0 && s.short.worst > s.serve.each/2 && !s.cfg.Baseline.NoWarmPool {
+		p.Workers += n
+		p.Why += fmt.Sprintf("; %d more are warm, because up to %.2f more came than expected", n, s.short.worst)
+	}
 	if n := up(ready * state.KV / s.cfg.KV); n > p.Workers {
 		p.Workers, p.Why = n, fmt.Sprintf("sequences use %.0f %% of the blocks of %d workers, and %.0f %% is the aim",
 			100*state.KV, state.Ready, 100*s.cfg.KV)
 	}
-	if state.Queued > 0 && state.Wait > s.cfg.Wait {
-		over := min(float64(state.Wait)/float64(s.cfg.Wait), growthMost)
-		if n := up(ready * over); n > p.Workers {
+	if over := state.Wait - s.cfg.Wait; state.Queued > 0 && over > 0 {
+		// As many as serve what waits too long beside what comes, in the time clearing.
+		if n := up(ready * min(1+float64(over)/float64(clearing), growthMost)); n > p.Workers {
 			p.Workers, p.Why = n, fmt.Sprintf("a request would wait for %v, and %v is the aim",
 				state.Wait.Round(time.Millisecond), s.cfg.Wait)
 		}
 	}
-	if n := s.warm(); n > 0 {
-		p.Workers += n
-		p.Why += fmt.Sprintf("; %d more are warm for a rise like the steepest so far", n)
-	}
 	return p
 }
 
-// warm returns the workers that are kept for rises.
-func (s *Scaler) warm() int {
-	if s.cfg.Baseline.NoWarmPool {
-		return 0
-	}
-	return up(s.days.steepest * s.cfg.ColdStart.Seconds() / s.serve)
-}
+// workers returns how many serve a rate, with those to spare.
+func (s *Scaler) workers(rate float64) int { return up(rate * (1 + s.cfg.Spare) / s.serve.each) }
 
 // holdStill keeps workers until fewer were enough for the steady time.
 func (s *Scaler) holdStill(p Sizing, state *State, now time.Time) Sizing {
@@ -264,7 +260,8 @@ func (s *Scaler) holdStill(p Sizing, state *State, now time.Time) Sizing {
 
 // bound keeps a plan within what may be.
 func (s *Scaler) bound(p Sizing, state *State, now time.Time) Sizing {
-	if held := up(float64(state.Ready) * state.KV / kvMost); state.Streams > 0 && max(1, held) > p.Workers {
+	held := up(float64(state.Ready) * state.KV / kvMost)
+	if state.Streams > 0 && max(1, held) > p.Workers && !s.cfg.Baseline.Utilisation {
 		p.Workers, p.Why = max(1, held), fmt.Sprintf("%d answers are under way and need the blocks of %d workers",
 			state.Streams, max(1, held))
 	}

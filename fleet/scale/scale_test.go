@@ -30,7 +30,10 @@ func (r *run) pass(rate float64, d time.Duration) (p Sizing) {
 	for range int(d / (10 * time.Second)) {
 		r.now = r.now.Add(10 * time.Second)
 		r.state.Arrived += uint64(math.Round(rate * 10))
-		r.state.Begun = min(r.state.Arrived, r.state.Begun+uint64(r.s.cfg.Rate*10)*uint64(r.state.Ready))
+		can := r.s.cfg.Rate * float64(r.state.Ready)
+		r.state.Begun = min(r.state.Arrived, r.state.Begun+uint64(10*can))
+		r.state.Queued = int(r.state.Arrived - r.state.Begun)
+		r.state.Wait = time.Duration(float64(r.state.Queued) / max(can, 0.1) * float64(time.Second))
 		p = r.s.Plan(r.state, r.now)
 		r.state.Ready = p.Workers
 	}
@@ -47,7 +50,7 @@ func (r *run) want(p Sizing, workers int, why string) {
 func TestFollowsTheRate(t *testing.T) {
 	r := newRun(t, Config{Min: 1, Max: 50, Rate: 2, Baseline: Baseline{NoWarmPool: true}})
 	r.state.Ready = 1
-	r.want(r.pass(10, 10*time.Minute), 6, "10.00 requests/s are expected") // 10 / 2, and a tenth
+	r.want(r.pass(10, 10*time.Minute), 6, "10.00 requests/s are expected") // 10 / 2, and some to spare
 	// Fewer are enough at once, and leave after the steady time.
 	r.want(r.pass(1, 4*time.Minute), 6, "were wanted within the last 5m0s")
 	r.want(r.pass(1, 10*time.Minute), 1, "1.00 requests/s are expected")
@@ -55,11 +58,12 @@ func TestFollowsTheRate(t *testing.T) {
 
 func TestQueueAndMemory(t *testing.T) {
 	r := newRun(t, Config{Min: 1, Max: 50, Rate: 100, Baseline: Baseline{NoWarmPool: true}})
-	r.state = State{Ready: 4, KV: 0.91}
-	r.want(r.s.Plan(r.state, r.now), 6, "sequences use 91 % of the blocks of 4 workers")
+	r.state = State{Ready: 8, KV: 0.95}
+	r.want(r.s.Plan(r.state, r.now), 9, "sequences use 95 % of the blocks of 8 workers")
 	r = newRun(t, Config{Min: 1, Max: 50, Rate: 100, Wait: time.Second, Baseline: Baseline{NoWarmPool: true}})
-	r.state = State{Ready: 4, Queued: 9, Wait: 1500 * time.Millisecond}
-	r.want(r.s.Plan(r.state, r.now), 6, "a request would wait for 1.5s, and 1s is the aim")
+	r.state = State{Ready: 40, Queued: 9, Wait: 4 * time.Second}
+	r.want(r.s.Plan(r.state, r.now), 42, "a request would wait for 4s, and 1s is the aim") // 3 s of work in a minute
+	r.state.Ready = 4
 	r.state.Wait = time.Hour
 	r.want(r.s.Plan(r.state, r.now.Add(time.Second)), 8, "would wait")
 }
@@ -107,29 +111,64 @@ func TestZero(t *testing.T) {
 // are there before it.
 func TestForecast(t *testing.T) {
 	const before = 7*time.Hour + 55*time.Minute
-	morning := func(b Baseline) (Sizing, Sizing) {
+	morning := func(b Baseline) Sizing {
 		r := newRun(t, Config{Min: 1, Max: 100, Rate: 1, ColdStart: 20 * time.Minute, Baseline: b})
 		r.pass(1, 8*time.Hour)
 		r.pass(20, 12*time.Hour)
 		r.pass(1, 4*time.Hour+before)
-		calm := r.s.Plan(r.state, r.now)
-		return calm, r.pass(20, 30*time.Minute)
+		return r.s.Plan(r.state, r.now)
 	}
-	with, _ := morning(Baseline{NoWarmPool: true})
-	without, _ := morning(Baseline{NoWarmPool: true, NoForecast: true})
+	with := morning(Baseline{NoWarmPool: true})
+	without := morning(Baseline{NoWarmPool: true, NoForecast: true})
 	if with.Workers < 20 || without.Workers > 3 {
 		t.Errorf("before the morning %d workers, without a forecast %d", with.Workers, without.Workers)
 	}
-	warm, _ := morning(Baseline{NoForecast: true})
-	if !strings.Contains(warm.Why, "more are warm for a rise") || warm.Workers <= without.Workers {
-		t.Errorf("with a warm pool %d workers because %s", warm.Workers, warm.Why)
+}
+
+// TestWarmPool has a rise that is not expected: for a while workers are kept for another.
+func TestWarmPool(t *testing.T) {
+	after := func(b Baseline) Sizing {
+		b.NoForecast = true
+		r := newRun(t, Config{Min: 1, Max: 100, Rate: 1, ColdStart: 10 * time.Minute, Baseline: b})
+		r.state.Ready = 2
+		r.pass(1, 3*time.Hour)
+		r.pass(20, time.Hour)
+		return r.pass(1, time.Hour)
+	}
+	with, without := after(Baseline{}), after(Baseline{NoWarmPool: true})
+	if !strings.Contains(with.Why, "more are warm, because up to") || with.Workers < without.Workers+5 {
+		t.Errorf("after a rise %d workers because %s; without a warm pool %d", with.Workers, with.Why, without.Workers)
+	}
+}
+
+// TestTriesMore: workers that were said to serve little are given more as long as nothing
+// waits, and what memory allows is not exceeded.
+func TestTriesMore(t *testing.T) {
+	r := newRun(t, Config{Min: 1, Max: 100, Rate: 1, Baseline: Baseline{NoWarmPool: true}})
+	r.s.cfg.Rate = 4 // what they do serve
+	r.state.Ready = 20
+	for range 4 * 60 {
+		r.pass(20, 5*time.Minute)
+	}
+	if p := r.pass(20, 10*time.Minute); p.Workers < 5 || p.Workers > 7 {
+		t.Errorf("%d workers that serve 4 requests/s are planned for 20/s because %s", p.Workers, p.Why)
+	}
+	r = newRun(t, Config{Min: 1, Max: 100, Rate: 1, Baseline: Baseline{NoWarmPool: true}})
+	r.s.cfg.Rate = 4
+	r.state.Ready = 20
+	for range 4 * 60 {
+		r.pass(20, 5*time.Minute)
+		r.state.KV = min(1, 8/float64(r.state.Ready)) // ten workers are at 0.8
+	}
+	if p := r.pass(20, 10*time.Minute); p.Workers < 8 || p.Workers > 10 {
+		t.Errorf("%d workers are planned, of which 9 have 90 %% of their blocks in use, because %s", p.Workers, p.Why)
 	}
 }
 
 func TestUtilisation(t *testing.T) {
 	r := newRun(t, Config{Min: 1, Max: 10, Baseline: Baseline{Utilisation: true}})
 	busy := State{Ready: 4, Busy: 0.35, KV: 1, Wait: time.Hour}
-	r.want(r.s.Plan(busy, r.now), 2, "compute 35 % of the time")
+	r.want(r.s.Plan(busy, r.now), 2, "use 35 % of their arithmetic")
 }
 
 func TestBadConfigs(t *testing.T) {

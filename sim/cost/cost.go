@@ -118,9 +118,18 @@ const (
 	Memory
 )
 
+// Arithmetic returns for how much of a pass operations on rows are done.
+func (m *Model) Arithmetic(p Pass) time.Duration {
+	return time.Duration(math.Round(m.arithmetic(p) * 1e9))
+}
+
+func (m *Model) arithmetic(p Pass) float64 {
+	return m.rows(p.Rows) + float64(m.Lookback*float64(p.Lookback))
+}
+
 // Time returns how long a pass takes, and which of the two takes longer.
 func (m *Model) Time(p Pass) (time.Duration, Limit) {
-	arithmetic := m.rows(p.Rows) + float64(m.Lookback*float64(p.Lookback))
+	arithmetic := m.arithmetic(p)
 	memory := m.Weights + float64(m.Read*float64(p.Read))
 	limit, seconds := Arithmetic, arithmetic+memory
 	if m.Overlap {

@@ -95,13 +95,32 @@ func seconds(s float64) time.Duration {
 const dayPoints = 48
 
 // Days returns the rate of days that swing between a trough and a peak, which is at
-// the given time of each day, as a cosine does.
-func Days(trough, peak float64, peakAt time.Duration, days int) (r Rate) {
+// the given time of each day, as a power of a cosine does. With a power of 1 half of the
+// swing is the mean; more of it makes the peak narrower.
+func Days(trough, peak, power float64, peakAt time.Duration, days int) (r Rate) {
 	const day = 24 * time.Hour
 	for i := range days*dayPoints + 1 {
 		at := day / dayPoints * time.Duration(i)
 		angle := 2 * math.Pi * float64((at-peakAt)%day) / float64(day)
-		r = append(r, RatePoint{at, trough + float64((peak-trough)*(1+math.Cos(angle))/2)})
+		wave := math.Pow((1+math.Cos(angle))/2, power)
+		r = append(r, RatePoint{at, trough + float64((peak-trough)*wave)})
 	}
 	return r
+}
+
+// DayPower returns the power with which days have a mean that is this share of the swing,
+// from the mean of cos²ᵖ over a turn. It is 1 for a half, and at most 1000.
+func DayPower(share float64) float64 {
+	low, high := 0.0, 1000.0
+	for range 60 {
+		p := (low + high) / 2
+		a, _ := math.Lgamma(p + 0.5)
+		b, _ := math.Lgamma(p + 1)
+		if math.Exp(a-b)/math.Sqrt(math.Pi) > share {
+			low = p
+		} else {
+			high = p
+		}
+	}
+	return (low + high) / 2
 }

@@ -43,13 +43,27 @@ func TestBadRates(t *testing.T) {
 }
 
 func TestDays(t *testing.T) {
-	r := Days(5, 50, 15*time.Hour, 2)
+	r := Days(5, 50, 1, 15*time.Hour, 2)
 	if err := r.Validate(); err != nil {
 		t.Fatal(err)
 	}
 	for hour, want := range map[int]float64{3: 5, 15: 50, 9: 27.5, 27: 5, 39: 50} {
 		if got := r.At(time.Duration(hour) * time.Hour); math.Abs(got-want) > 1e-9 {
 			t.Errorf("at hour %d the rate is %g, want %g", hour, got, want)
+		}
+	}
+}
+
+// TestDayPower has days with a mean: that of a cosine, and that of a narrow peak.
+func TestDayPower(t *testing.T) {
+	for _, share := range []float64{0.5, 0.27, 0.1, 0.8} {
+		power := DayPower(share)
+		r, sum := Days(0, 1, power, 12*time.Hour, 1), 0.0
+		for _, p := range r[1:] {
+			sum += p.PerSecond / float64(len(r)-1)
+		}
+		if math.Abs(sum-share) > 0.005 || share == 0.5 && math.Abs(power-1) > 1e-9 {
+			t.Errorf("with a power of %g the mean is %g, want %g", power, sum, share)
 		}
 	}
 }
