@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"runtime"
-	"sync"
 )
 
 // An Ablation is what a scenario gives with a scaler of one kind.
@@ -34,14 +32,17 @@ const (
 	serveMost  = 4
 )
 
+// Each calls do with every number below n, side by side if it likes.
+type Each func(n int, do func(i int))
+
 // Ablate runs a scenario, whose one pool is scaled, with each scaler.
-func Ablate(sc *Scenario) (*Ablations, error) {
+func Ablate(sc *Scenario, each Each) (*Ablations, error) {
 	if len(sc.Pools) != 1 || sc.Pools[0].Scale == nil {
 		return nil, errors.New("a scenario with one pool that has scale is needed")
 	}
 	var a Ablations
 	var err error
-	if a.Scaler, a.Parts, err = sc.without(); err != nil {
+	if a.Scaler, a.Parts, err = sc.without(each); err != nil {
 		return nil, err
 	}
 	serve, err := a.findClairvoyant(sc)
@@ -75,19 +76,12 @@ var parts = []struct {
 	{"utilisation", func(s *ScaleSpec) { s.Utilisation = true }},
 }
 
-// without runs the scenario with its scaler as it is, and without each part of it, side by side.
-func (sc *Scenario) without() (Ablation, []Ablation, error) {
+// without runs the scenario with its scaler as it is, and without each part of it.
+func (sc *Scenario) without(each Each) (Ablation, []Ablation, error) {
 	rows, errs := make([]Ablation, len(parts)), make([]error, len(parts))
-	var all sync.WaitGroup
-	free := make(chan struct{}, runtime.GOMAXPROCS(0))
-	for i, part := range parts {
-		all.Go(func() {
-			free <- struct{}{}
-			rows[i], errs[i] = sc.with(part.name, func(p *PoolSpec) { part.off(p.Scale) })
-			<-free
-		})
-	}
-	all.Wait()
+	each(len(parts), func(i int) {
+		rows[i], errs[i] = sc.with(parts[i].name, func(p *PoolSpec) { parts[i].off(p.Scale) })
+	})
 	return rows[0], rows[1:], errors.Join(errs...)
 }
 

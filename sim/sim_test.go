@@ -223,7 +223,12 @@ traffic:
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := Ablate(s)
+	inOrder := func(n int, do func(i int)) {
+		for i := range n {
+			do(i)
+		}
+	}
+	a, err := Ablate(s, inOrder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +240,7 @@ traffic:
 		t.Error("the scenario was changed")
 	}
 	s.Pools[0].Scale = nil
-	if _, err := Ablate(s); err == nil {
+	if _, err := Ablate(s, inOrder); err == nil {
 		t.Error("a scenario without a scaler was judged")
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
+	"sync"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -27,14 +29,14 @@ if too few requests are within the objectives, or the bill is too large beside t
 
 The scaler that knows the future is the cheapest that has 99 % within the objectives, of those that keep
 a fixed number of requests per second for each worker, and start workers just in time.`,
-		Example: "  parley sim scale examples/sim/day.yaml",
+		Example: "  parley sim scale examples/sim/chat-day.yaml",
 		Args:    cli.Exactly(1, "the file of a scenario"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := open(args[0])
 			if err != nil {
 				return err
 			}
-			a, err := sim.Ablate(s)
+			a, err := sim.Ablate(s, sideBySide)
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
@@ -57,6 +59,20 @@ a fixed number of requests per second for each worker, and start workers just in
 	cmd.Flags().Float64Var(&peak, "peak", 0.5, "pay at most `TIMES` what the workers of the peak cost all the time")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
 	return cmd
+}
+
+// sideBySide does n things, as many at a time as there are processors.
+func sideBySide(n int, do func(i int)) {
+	var all sync.WaitGroup
+	free := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for i := range n {
+		all.Go(func() {
+			free <- struct{}{}
+			defer func() { <-free }()
+			do(i)
+		})
+	}
+	all.Wait()
 }
 
 func printAblations(w io.Writer, a *sim.Ablations) {

@@ -32,7 +32,7 @@ const (
 func (c *capacity) learn(begun, sent float64, cfg *Config, state *State, since float64) {
 	gain := 1 - math.Exp(-since/fullMemory.Seconds())
 	steady := max(1, cfg.Steady.Seconds())
-	// An estimate of the wait may be wrong; so there must be as many requests as wait so long.
+	// An estimate of the wait may be wrong; so the queue must have what comes in a quarter of the aim.
 	some := float64(state.Queued) >= begun*float64(state.Ready)*cfg.Wait.Seconds()/4
 	waiting := state.Queued > 0 && state.Wait > cfg.Wait/4 && some
 	switch {
