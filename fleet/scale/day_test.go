@@ -128,8 +128,8 @@ func TestFollowsDays(t *testing.T) {
 			t.Logf("%s, cold start %v: %.4f attained, %.3f of clairvoyant, %.3f of peak", shape.name, p.cfg.ColdStart,
 				o.attained, o.paid/o.clairvoyant, o.paid/o.peak)
 			if o.attained < shape.attained || o.paid > shape.clairvoyant*o.clairvoyant || o.paid > shape.peak*o.peak {
-				t.Errorf("%s, seed %d: want %g within objectives for %g of the clairvoyant and %g of the peak", shape.name,
-					seed, shape.attained, shape.clairvoyant, shape.peak)
+				t.Errorf("%s, seed %d: want %g within objectives for %g of the clairvoyant and %g of the peak",
+					shape.name, seed, shape.attained, shape.clairvoyant, shape.peak)
 			}
 		}
 	}

@@ -195,7 +195,8 @@ func (s *Scaler) wanted(state *State, now time.Time) Sizing {
 	ready := float64(max(1, state.Ready))
 	if s.cfg.Baseline.Utilisation {
 		n := ready * state.Busy / utilisationTarget
-		return Sizing{up(n), fmt.Sprintf("%d workers use %.0f %% of their arithmetic", state.Ready, 100*state.Busy), s.rate}
+		why := fmt.Sprintf("%d workers use %.0f %% of their arithmetic", state.Ready, 100*state.Busy)
+		return Sizing{up(n), why, s.rate}
 	}
 	expected := s.rate
 	if most, known := s.days.most(now, s.cfg.ColdStart); known && !s.cfg.Baseline.NoForecast {
