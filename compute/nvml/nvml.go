@@ -209,9 +209,6 @@ func (d *Device) throttled() []string {
 	return reasons
 }
 
-//go:fix inline
-func ptr(x float64) *float64 { return new(x) }
-
 // word passes a pointer to the library. What it points to must live on the heap, where
 // nothing moves; escape makes sure of it.
 func word[T any](p *T) uintptr {
