@@ -189,6 +189,10 @@ CHAOS   ?= 60s
 fleet: build ## a gateway and WORKERS workers on this machine, and a live table of them; Ctrl-C ends all
 	$(BIN) fleet up --workers $(WORKERS)
 
+.PHONY: k8s
+k8s: ## scale with a real Kubernetes API server and etcd, which are built into the user's cache (about fifteen minutes, once)
+	PARLEY_KUBE=$$(./test/need-k8s.sh) $(GO) test ./cli/fleetctl -count=1 -v -timeout 30m -run TestRealKubernetes
+
 .PHONY: chaos
 chaos: ## kill, stop, cut off and restart real workers under 64 streams, for CHAOS each (default a minute)
 	./test/postgres.sh $(GO) test ./cmd/parley -run 'TestKilledWorkers|TestStoppedWorkers|TestRollingRestart|TestCutNetwork|TestGatewaysSideBySide' -v -timeout 30m -args -chaos $(CHAOS)

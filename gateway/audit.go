@@ -84,9 +84,10 @@ func auditAction(method, route string) string {
 }
 
 // audited reports whether a call belongs in the audit log: it asks for a change
-// of the server.
+// of the server. A report of an autoscaler does not.
 func (c *call) audited() bool {
-	changes := c.Request.Method != http.MethodGet && c.Request.Method != http.MethodHead
+	changes := c.Request.Method != http.MethodGet && c.Request.Method != http.MethodHead &&
+		c.Request.URL.Path != scalePath
 	return changes && (c.access.operates() || c.access == people || c.access == account)
 }
 

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -47,7 +48,7 @@ func TestEveryChangeHasAnAuditName(t *testing.T) {
 	named := 0
 	for _, r := range s.gateway.routes.all() {
 		for method := range r.methods {
-			x := &exchange.Exchange{Request: &http.Request{Method: method}}
+			x := &exchange.Exchange{Request: &http.Request{Method: method, URL: &url.URL{Path: r.name}}}
 			if c := (call{Exchange: x, access: r.access}); !c.audited() {
 				continue
 			}

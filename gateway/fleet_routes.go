@@ -7,6 +7,9 @@ import (
 	"parley/gateway/exchange"
 )
 
+// scalePath is where autoscalers report.
+const scalePath = "/fleet/scale"
+
 // fleetRoutes are those of the fleet's own interface; docs/fleet.md describes it.
 func (g *Gateway) fleetRoutes() (rows []routeRow) {
 	api := g.config.FleetAPI
@@ -18,6 +21,8 @@ func (g *Gateway) fleetRoutes() (rows []routeRow) {
 		{"GET", "/fleet/workers", fleetOperator, false, run},
 		{"GET", "/fleet/findings", fleetOperator, false, run},
 		{"GET", "/fleet/metrics", fleetOperator, false, on(g.operators.ShowMetrics)},
+		{"GET", scalePath, fleetOperator, false, on(g.operators.ListScaling)},
+		{"POST", scalePath, fleetOperator, false, on(g.operators.TakeScaling)},
 	}
 	for _, verb := range []string{"drain", "resume", "sleep", "wake"} {
 		rows = append(rows, routeRow{"POST", "/fleet/workers/{name}/" + verb, fleetOperator, false, run})

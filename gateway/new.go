@@ -88,6 +88,10 @@ func New(config Config) (*Gateway, error) {
 			Models:   g.models.All,
 		},
 	}
+	g.operators.Scaling.Now = config.Now
+	if err := config.Registry.Register(&g.operators.Scaling); err != nil {
+		return nil, fmt.Errorf("gateway metrics: %w", err)
+	}
 	if config.Store != nil {
 		if g.runs, err = runs.Open(config.runs()); err != nil {
 			return nil, err

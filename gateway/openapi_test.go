@@ -440,6 +440,7 @@ POST /admin/api/models: Download a model into the folder
 DELETE /admin/api/models/{name}: Remove a model from the folder
 POST /admin/api/models/{name}/load: Load a model
 POST /admin/api/models/{name}/unload: Unload a model
+GET /admin/api/scale: List what autoscalers report
 POST /admin/api/workers/drain: Drain a worker
 POST /admin/api/workers/resume: Resume a drained worker
 POST /admin/api/workers/sleep: Put a worker to sleep
@@ -459,6 +460,8 @@ GET /debug/pprof/{name}: Read a profile of the program
 GET /fleet/workers: List workers
 GET /fleet/findings: List what is wrong with workers
 GET /fleet/metrics: Show counters for Prometheus to what scales workers
+GET /fleet/scale: List what autoscalers report
+POST /fleet/scale: Report what an autoscaler wants
 POST /fleet/register: Register a worker
 DELETE /fleet/register: Take back the registration of a worker
 POST /fleet/workers/{name}/drain: Drain a worker

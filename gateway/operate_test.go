@@ -14,6 +14,7 @@ import (
 	"parley"
 	"parley/gateway/admin"
 	"parley/gateway/ops"
+	"parley/gateway/tenant"
 )
 
 // atHome asks as one who sits at the machine.
@@ -190,4 +191,46 @@ func TestTheFleetIsShownAndTold(t *testing.T) {
 			t.Errorf("findings %+v", found.Data)
 		}
 	})
+}
+
+// TestScalingIsReported takes what an autoscaler reports with the operate token, shows it to
+// operators and in metrics, and leaves it out of the audit log.
+func TestScalingIsReported(t *testing.T) {
+	dsn := newStoreName(t)
+	s, rig := startGuarded(t, &worker{}, dsn, auditedBy(t, dsn), withEverything)
+	key, _ := rig.key(tenant.NewKey{Admin: true})
+	post := func(body string, want int, headers ...string) {
+		t.Helper()
+		r := httptest.NewRequest("POST", "http://127.0.0.1:8080"+scalePath, strings.NewReader(body))
+		r.RemoteAddr = "127.0.0.1:9"
+		r.Header.Set("Content-Type", "application/json")
+		for i := 0; i < len(headers); i += 2 {
+			r.Header.Set(headers[i], headers[i+1])
+		}
+		w := httptest.NewRecorder()
+		s.gateway.ServeHTTP(w, r)
+		if w.Code != want {
+			t.Errorf("%s gives %d, want %d: %s", body, w.Code, want, w.Body)
+		}
+	}
+	const good = `{"target":"deployment/w","desired":3,"ready":2,"why":"it is noon","price":2,"starting":1}`
+	post(good, 401)
+	post(good, 200, bearer(operateToken)...)
+	post(`{"target":"deployment/w","desired":-3}`, 400, bearer(operateToken)...)
+	post(`{"target":`, 400, bearer(operateToken)...)
+	for path, want := range map[string]string{
+		"/admin/api/scale?range=6h": `"why":"it is noon"`,
+		"/metrics":                  `parley_scale_desired_workers{target="deployment/w"} 3`,
+		"/admin/api/scale":          `"cost":6,"cost_desired":6`,
+	} {
+		if w := s.askHere("GET", path, bearer(key)...); w.Code != 200 || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s gives %d, want %s: %s", path, w.Code, want, w.Body)
+		}
+	}
+	if w := s.askHere("GET", "/admin/api/scale?range=1y", bearer(key)...); w.Code != 400 {
+		t.Errorf("a range that there is not gives %d", w.Code)
+	}
+	if w := s.askHere("GET", auditPath, bearer(key)...); strings.Contains(w.Body.String(), scalePath) {
+		t.Errorf("reports are audited: %s", w.Body)
+	}
 }

@@ -223,6 +223,7 @@ func (g *Gateway) operatorRoutes() []routeRow {
 	}
 	return append(rows,
 		routeRow{"GET", "/admin/api/findings", operator, false, on(g.operators.ListFindings)},
+		routeRow{"GET", "/admin/api/scale", operator, false, on(g.operators.ListScaling)},
 		routeRow{"POST", "/admin/api/workers/drain", operator, false, on(g.operators.ToWorker(fleet.Drain))},
 		routeRow{"POST", "/admin/api/workers/resume", operator, false, on(g.operators.ToWorker(fleet.Resume))},
 		routeRow{"POST", "/admin/api/workers/sleep", operator, false, on(g.operators.ToWorker(fleet.Sleep))},

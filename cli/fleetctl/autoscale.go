@@ -22,6 +22,7 @@ type autoscaler struct {
 	scaler   *scale.Scaler
 	hands    actuator
 	sights   sights
+	reporter reporter
 	// said is the latest line about it: the goroutine that scales writes it for others.
 	said atomic.Pointer[string]
 	tell io.Writer // each line that differs from the one before; may be nil
@@ -45,8 +46,8 @@ func (a *autoscaler) run(ctx context.Context) {
 		now := time.Now()
 		want, err := a.step(ctx, now)
 		line := fmt.Sprintf("Workers wanted: %d, because %s.\n", want.Workers, want.Why)
-		if p, ok := a.hands.(*pods); ok && p.standsBy() != "" {
-			line = fmt.Sprintf("Standing by: %s scales %v.\n", p.standsBy(), p.target)
+		if other := a.standsBy(); other != "" {
+			line = fmt.Sprintf("Standing by: %s scales %s.\n", other, a.reporter.target)
 		}
 		if err != nil {
 			line = fmt.Sprintf("Scaling: %v\n", err)
@@ -73,8 +74,20 @@ func (a *autoscaler) step(ctx context.Context, now time.Time) (want scale.Sizing
 	if ready > 0 {
 		a.scaler.Ready(ready)
 	}
-	want = a.scaler.Plan(a.sights.state(workers, starting), now)
-	return want, a.hands.set(ctx, want, workers, now)
+	state := a.sights.state(workers, starting)
+	a.reporter.see(&state, now)
+	want = a.scaler.Plan(state, now)
+	err = a.hands.set(ctx, want, workers, now)
+	a.reporter.report(ctx, a.gateways, &state, want, ready, a.standsBy(), err, now)
+	return want, err
+}
+
+// standsBy returns which process scales, if it is another one.
+func (a *autoscaler) standsBy() string {
+	if p, ok := a.hands.(*pods); ok {
+		return p.standsBy()
+	}
+	return ""
 }
 
 // String says what is wanted and why, in one line.

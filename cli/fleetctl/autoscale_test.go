@@ -2,8 +2,11 @@ package fleetctl
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -17,6 +20,7 @@ import (
 	"parley/cli/remote"
 	"parley/fleet"
 	"parley/fleet/scale"
+	"parley/gateway/admin"
 )
 
 var begun = time.Unix(1_000_000_000, 0)
@@ -248,5 +252,55 @@ func TestOutside(t *testing.T) {
 	if err := errors.Join(set(4), set(4)); err != nil || len(bodies) != 2 ||
 		bodies[1] != `{"workers":4,"why":"it is noon","expected_requests_per_second":0}` {
 		t.Errorf("the webhook got %q, %v", bodies, err)
+	}
+}
+
+// TestReports tells the gateway at once what changes, and the rest from time to time.
+func TestReports(t *testing.T) {
+	var got []admin.ScaleReport
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var report admin.ScaleReport
+		if err := json.NewDecoder(r.Body).Decode(&report); err != nil || r.URL.Path != "/fleet/scale" {
+			t.Errorf("%s gets a report, %v", r.URL.Path, err)
+		}
+		got = append(got, report)
+		io.WriteString(w, "{}")
+	}))
+	defer server.Close()
+	c, err := remote.New(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := &gateways{client: c, each: map[string]*remote.Client{"": c}}
+	r := &reporter{config: scale.Config{Min: 1, Max: 6, Price: 2}, target: "processes"}
+	now := begun
+	say := func(desired int, arrived uint64) {
+		state := scale.State{Ready: 2, Starting: 1, Arrived: arrived}
+		r.see(&state, now)
+		r.report(t.Context(), to, &state, scale.Sizing{Workers: desired, Why: fmt.Sprint(arrived)}, time.Minute, "",
+			nil, now)
+		now = now.Add(2 * time.Second)
+	}
+	say(3, 0)
+	say(3, 20) // nothing but the rate is another one
+	say(4, 40)
+	for arrived := uint64(60); now.Before(begun.Add(time.Hour)); arrived += 20 {
+		say(4, arrived)
+	}
+	if len(got) < 3 || got[0].Desired != 3 || got[1].Desired != 4 || got[1].Why != "40" {
+		t.Fatalf("it was told %+v", got[:min(3, len(got))])
+	}
+	if n := len(got); n < 300 || n > 400 {
+		t.Errorf("%d reports in an hour, want one in 10 s", n)
+	}
+	if last := got[len(got)-1]; math.Abs(last.Rate-10) > 0.01 || last.HorizonSeconds != 60 || last.Price != 2 ||
+		last.Max != 6 || last.Ready != 2 || last.Target != "processes" {
+		t.Errorf("at the end it was told %+v", last)
+	}
+	c.Root = "http://127.0.0.1:1"
+	before := r.sent
+	say(5, 0)
+	if r.sent != before {
+		t.Error("what no gateway took is not told again")
 	}
 }

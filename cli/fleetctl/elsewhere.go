@@ -73,6 +73,15 @@ func (s *sleepers) set(ctx context.Context, want scale.Sizing, workers []fleet.S
 	return nil
 }
 
+// An advisor changes nothing: another autoscaler acts on the metrics.
+type advisor struct{}
+
+func (advisor) observe(context.Context, []fleet.Standing, time.Time) (int, time.Duration) {
+	return 0, 0
+}
+
+func (advisor) set(context.Context, scale.Sizing, []fleet.Standing, time.Time) error { return nil }
+
 // An outside actuator has a program or a service change the number of workers: a cloud's
 // command line, or a webhook. It is called when the number changes, and again if it failed.
 type outside struct {

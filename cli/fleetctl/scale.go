@@ -17,7 +17,7 @@ func newFleetScale() *cobra.Command {
 	flags := &scaleFlags{}
 	hands := &outside{said: -1}
 	inCluster := &podFlags{}
-	var sleep, all bool
+	var sleep, advise, all bool
 	cmd := &cobra.Command{
 		Use:   "scale",
 		Short: "Let the load decide how many workers a server has",
@@ -32,7 +32,8 @@ service of yours does:
 
 Both are told when the number changes, and again after a failure. With --kubernetes, run one
 beside each gateway: one of them scales at a time, as a lease in the namespace says, and the
-others take over. To start and end processes on this machine, use parley fleet up --max.` + fleetTokenHelp,
+others take over. The server shows on /admin what is wanted and why, and in its metrics: with
+--advise nothing else happens, for an HPA or KEDA to act on. To start and end processes on this machine, use parley fleet up --max.` + fleetTokenHelp,
 		Example: "  parley fleet scale --min 1 --max 6 --sleep\n" +
 			"  parley fleet scale --max 8 --kubernetes deployment/vllm --namespace llm\n" +
 			"  parley fleet scale --max 8 --command 'aws autoscaling set-desired-capacity --auto-scaling-group-name " +
@@ -55,17 +56,23 @@ others take over. To start and end processes on this machine, use parley fleet u
 			if all {
 				of.lookup = net.DefaultResolver.LookupHost
 			}
-			a := &autoscaler{gateways: of, scaler: scaler, hands: hands}
-			if sleep {
-				a.hands = &sleepers{order: of.order, woken: map[string]time.Time{}}
-			}
-			if inCluster.target != "" {
+			a := &autoscaler{gateways: of, scaler: scaler, reporter: reporter{config: flags.Config}}
+			switch {
+			case advise:
+				a.hands, a.reporter.target = advisor{}, "advice"
+			case sleep:
+				a.hands, a.reporter.target = &sleepers{order: of.order, woken: map[string]time.Time{}}, "sleepers"
+			case inCluster.target != "":
 				pods, err := inCluster.pods(of.order)
 				if err != nil {
 					return err
 				}
-				a.hands = pods
+				a.hands, a.reporter.target = pods, pods.target.String()
 				defer pods.release()
+			case hands.webhook != "":
+				a.hands, a.reporter.target = hands, "webhook"
+			default:
+				a.hands, a.reporter.target = hands, "command"
 			}
 			if _, err := a.step(cmd.Context(), time.Now()); errors.Is(err, remote.ErrNoFleet) {
 				return err
@@ -78,12 +85,14 @@ others take over. To start and end processes on this machine, use parley fleet u
 	s.Add(cmd)
 	flags.add(cmd.Flags())
 	cmd.Flags().BoolVar(&sleep, "sleep", false, "put workers to sleep and wake them")
+	cmd.Flags().BoolVar(&advise, "advise", false,
+		"change nothing: report how many workers are wanted, as metrics for another autoscaler")
 	cmd.Flags().StringVar(&hands.command, "command", "", "run `COMMAND` to change the number of workers")
 	cmd.Flags().StringVar(&hands.webhook, "webhook", "", "post to `URL` to change the number of workers")
 	cmd.Flags().BoolVar(&all, "all-addresses", false,
 		"look at the gateways at every address of the name in --url, as those of a headless service")
 	inCluster.add(cmd.Flags())
-	cmd.MarkFlagsOneRequired("sleep", "command", "webhook", "kubernetes")
-	cmd.MarkFlagsMutuallyExclusive("sleep", "command", "webhook", "kubernetes")
+	cmd.MarkFlagsOneRequired("sleep", "command", "webhook", "kubernetes", "advise")
+	cmd.MarkFlagsMutuallyExclusive("sleep", "command", "webhook", "kubernetes", "advise")
 	return cmd
 }

@@ -141,7 +141,12 @@ func (p *upPlan) runScaled(ctx context.Context, out io.Writer, parts *sync.WaitG
 		life:  ctx,
 		ended: stop,
 	}
-	a := &autoscaler{gateways: of, scaler: scaler, hands: hands}
+	a := &autoscaler{
+		gateways: of,
+		scaler:   scaler,
+		hands:    hands,
+		reporter: reporter{config: p.scale.Config, target: "processes"},
+	}
 	parts.Go(func() {
 		a.run(ctx)
 		hands.all.Wait()

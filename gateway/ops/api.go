@@ -32,6 +32,8 @@ type API struct {
 	Registry *prometheus.Registry
 	Log      *slog.Logger
 	Now      func() time.Time
+	// Scaling is what autoscalers report.
+	Scaling admin.Scaling
 	// BudgetAlert is the alert of budgets that have none of their own; Currency is what
 	// prices are in.
 	BudgetAlert limit.Share
