@@ -258,7 +258,11 @@ func TestRealKubernetes(t *testing.T) {
 
 // installGroups teaches the API server LeaderWorkerSets, as far as they are scaled.
 func (k *realKube) installGroups() {
-	open := map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}
+	replicas := map[string]any{"type": "integer", "format": "int32", "default": 1}
+	fields := map[string]any{
+		"spec":   map[string]any{"type": "object", "properties": map[string]any{"replicas": replicas}},
+		"status": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+	}
 	k.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", map[string]any{
 		"metadata": map[string]any{"name": "leaderworkersets.leaderworkerset.x-k8s.io", "annotations": map[string]any{
 			"api-approved.kubernetes.io": "https://github.com/kubernetes-sigs/lws"}},
@@ -271,10 +275,7 @@ func (k *realKube) installGroups() {
 				"name":    "v1",
 				"served":  true,
 				"storage": true,
-				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "properties": map[string]any{
-					"spec": map[string]any{"type": "object", "properties": map[string]any{
-						"replicas": map[string]any{"type": "integer", "format": "int32", "default": 1}}},
-					"status": open}}},
+				"schema":  map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "properties": fields}},
 				"subresources": map[string]any{"status": map[string]any{}, "scale": map[string]any{
 					"specReplicasPath":   ".spec.replicas",
 					"statusReplicasPath": ".status.replicas",

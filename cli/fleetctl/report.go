@@ -11,7 +11,7 @@ import (
 	"parley/gateway/admin"
 )
 
-// A reporter tells gateways what is wanted and why, for their page and their metrics.
+// A reporter reports to gateways what is wanted and why, for their page and their metrics.
 type reporter struct {
 	config scale.Config
 	target string
@@ -39,7 +39,7 @@ func (r *reporter) see(state *scale.State, now time.Time) {
 	r.arrived, r.at = state.Arrived, now
 }
 
-// report tells all gateways, if there is news. A gateway that does not take it is told the
+// report reports to all gateways, if there is news. A gateway that does not take it is told the
 // next time; what is wrong with it is known from elsewhere.
 func (r *reporter) report(ctx context.Context, to *gateways, state *scale.State, want scale.Sizing, ready time.Duration,
 	standsBy string, problem error, now time.Time) {

@@ -7,10 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"sync"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // A ScaleReport is what an autoscaler says of the workers that it scales.
@@ -114,17 +111,13 @@ const (
 	scaleOverdue = 30 * time.Second
 )
 
-// A Scaling remembers what autoscalers report.
-type Scaling struct {
-	// Now returns the time.
-	Now func() time.Time
-
-	mu      sync.Mutex
-	targets map[string]*scaled
+// A ScaleBoard remembers what autoscalers report.
+type ScaleBoard struct {
+	targets map[string]*scaleTarget
 }
 
-// scaled is what is remembered of a target.
-type scaled struct {
+// A scaleTarget is what is remembered of a target.
+type scaleTarget struct {
 	last ScaleReport
 	at   time.Time
 	// points are those of each of [Resolutions], oldest first.
@@ -133,21 +126,18 @@ type scaled struct {
 
 // Take takes in a report. One of a process that stands by does not replace that of the
 // process which scales.
-func (s *Scaling) Take(r *ScaleReport) error {
-	now := s.Now()
+func (s *ScaleBoard) Take(r *ScaleReport, now time.Time) error {
 	if err := r.Validate(); err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	t := s.targets[r.Target]
 	if t == nil {
 		if len(s.targets) >= scaleTargetsMax && !s.dropGone(now) {
 			return fmt.Errorf("%d targets are reported already, and no more are remembered", scaleTargetsMax)
 		}
-		t = &scaled{}
+		t = &scaleTarget{}
 		if s.targets == nil {
-			s.targets = map[string]*scaled{}
+			s.targets = map[string]*scaleTarget{}
 		}
 		s.targets[r.Target] = t
 	}
@@ -172,7 +162,7 @@ func (s *Scaling) Take(r *ScaleReport) error {
 }
 
 // dropGone forgets the target that was silent for longest, if it is gone.
-func (s *Scaling) dropGone(now time.Time) bool {
+func (s *ScaleBoard) dropGone(now time.Time) bool {
 	oldest := slices.MinFunc(slices.Collect(maps.Keys(s.targets)), func(a, b string) int {
 		return s.targets[a].at.Compare(s.targets[b].at)
 	})
@@ -184,7 +174,7 @@ func (s *Scaling) dropGone(now time.Time) bool {
 }
 
 // point returns the point of a resolution that begins at a time.
-func (t *scaled) point(resolution int, at time.Time) *ScalePoint {
+func (t *scaleTarget) point(resolution int, at time.Time) *ScalePoint {
 	points := &t.points[resolution]
 	i, found := slices.BinarySearchFunc(*points, at.Unix(),
 		func(p ScalePoint, at int64) int { return cmp.Compare(p.At, at) })
@@ -196,10 +186,7 @@ func (t *scaled) point(resolution int, at time.Time) *ScalePoint {
 
 // View returns what is known of all targets, in the order of their names, with the points of
 // some time until now.
-func (s *Scaling) View(length time.Duration) []ScaleView {
-	now := s.Now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *ScaleBoard) View(length time.Duration, now time.Time) []ScaleView {
 	views := []ScaleView{}
 	for _, name := range slices.Sorted(maps.Keys(s.targets)) {
 		t := s.targets[name]
@@ -216,7 +203,7 @@ func (s *Scaling) View(length time.Duration) []ScaleView {
 }
 
 // within returns the points of some time until now.
-func (t *scaled) within(length time.Duration, now time.Time) []ScalePoint {
+func (t *scaleTarget) within(length time.Duration, now time.Time) []ScalePoint {
 	chosen := ResolutionFor(length)
 	shown := []ScalePoint{}
 	for _, p := range t.points[slices.Index(Resolutions[:], chosen)] {
@@ -226,39 +213,4 @@ func (t *scaled) within(length time.Duration, now time.Time) []ScalePoint {
 		}
 	}
 	return shown
-}
-
-var (
-	scaleLabels  = []string{"target"}
-	scaleDesired = prometheus.NewDesc("parley_scale_desired_workers",
-		"Workers that the autoscaler wants, as an external metric for other autoscalers.", scaleLabels, nil)
-	scaleReady = prometheus.NewDesc("parley_scale_ready_workers",
-		"Workers that take requests, as the autoscaler sees them.", scaleLabels, nil)
-	scaleRate = prometheus.NewDesc("parley_scale_requests_per_second",
-		"Requests per second that came lately, as the autoscaler sees them.", scaleLabels, nil)
-	scaleExpected = prometheus.NewDesc("parley_scale_expected_requests_per_second",
-		"Requests per second that the autoscaler expects at most while a worker starts.", scaleLabels, nil)
-	scaleCost = prometheus.NewDesc("parley_scale_cost_per_hour",
-		"What the workers that there are cost in an hour, at the price that the autoscaler was given.", scaleLabels, nil)
-)
-
-// Describe lists nothing: without an autoscaler there are no metrics of it.
-func (s *Scaling) Describe(chan<- *prometheus.Desc) {}
-
-// Collect reports what autoscalers said last, if that is not too old.
-func (s *Scaling) Collect(to chan<- prometheus.Metric) {
-	for _, v := range s.View(0) {
-		if v.Stale {
-			continue
-		}
-		for desc, value := range map[*prometheus.Desc]float64{
-			scaleDesired:  float64(v.Desired),
-			scaleReady:    float64(v.Ready),
-			scaleRate:     v.Rate,
-			scaleExpected: v.Expected,
-			scaleCost:     v.Cost,
-		} {
-			to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, v.Target)
-		}
-	}
 }

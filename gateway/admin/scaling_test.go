@@ -6,15 +6,13 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // TestScaling remembers what autoscalers report: what is wanted, why, what was expected of a
 // time and what came then.
 func TestScaling(t *testing.T) {
 	now := time.Unix(1_000_000_000, 0)
-	s := &Scaling{Now: func() time.Time { return now }}
+	s := &ScaleBoard{}
 	report := func(desired int, rate, expected float64) {
 		t.Helper()
 		if err := s.Take(&ScaleReport{
@@ -27,7 +25,7 @@ func TestScaling(t *testing.T) {
 			Expected:       expected,
 			HorizonSeconds: 60,
 			Price:          2.5,
-		}); err != nil {
+		}, now); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -40,7 +38,7 @@ func TestScaling(t *testing.T) {
 		now = now.Add(step / 2)
 	}
 	now = now.Add(-step / 2)
-	views := s.View(15 * time.Minute)
+	views := s.View(15*time.Minute, now)
 	if len(views) != 1 || views[0].Desired != 3 || views[0].Cost != 7.5 || views[0].CostDesired != 7.5 ||
 		views[0].Stale || views[0].Why != "it is noon" {
 		t.Fatalf("it shows %+v", views)
@@ -62,28 +60,20 @@ func TestScaling(t *testing.T) {
 		}
 	}
 
-	if err := s.Take(&ScaleReport{Target: "deployment/w", Desired: 9, StandsBy: "a"}); err != nil {
+	if err := s.Take(&ScaleReport{Target: "deployment/w", Desired: 9, StandsBy: "a"}, now); err != nil {
 		t.Fatal(err)
 	}
-	if v := s.View(0)[0]; v.Desired != 3 {
+	if v := s.View(0, now)[0]; v.Desired != 3 {
 		t.Error("one that stands by replaced what the other one said")
 	}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(s)
-	if families, err := registry.Gather(); err != nil || len(families) != 5 {
-		t.Errorf("there are %d metrics, %v", len(families), err)
-	}
 	now = now.Add(scaleOverdue + time.Second)
-	if v := s.View(0)[0]; !v.Stale {
+	if v := s.View(0, now)[0]; !v.Stale {
 		t.Error("an autoscaler that is silent is not seen to be")
 	}
-	if families, err := registry.Gather(); err != nil || len(families) != 0 {
-		t.Errorf("of an autoscaler that is silent there are %d metrics, %v", len(families), err)
-	}
-	if err := s.Take(&ScaleReport{Target: "deployment/w", Desired: 9, StandsBy: "a"}); err != nil {
+	if err := s.Take(&ScaleReport{Target: "deployment/w", Desired: 9, StandsBy: "a"}, now); err != nil {
 		t.Fatal(err)
 	}
-	if v := s.View(0)[0]; v.Desired != 9 || v.StandsBy != "a" {
+	if v := s.View(0, now)[0]; v.Desired != 9 || v.StandsBy != "a" {
 		t.Errorf("after the end of the one that scales it shows %+v", v)
 	}
 }
@@ -91,34 +81,35 @@ func TestScaling(t *testing.T) {
 // TestScalingIsBounded refuses what is wrong, and more targets than it remembers.
 func TestScalingIsBounded(t *testing.T) {
 	now := time.Unix(1_000_000_000, 0)
-	s := &Scaling{Now: func() time.Time { return now }}
+	s := &ScaleBoard{}
 	for _, r := range []ScaleReport{{}, {Target: "a", Desired: -1}, {Target: "a", Rate: math.NaN()},
 		{Target: "a", Price: math.Inf(1)}, {Target: "a", HorizonSeconds: -1},
 		{Target: "a", Why: strings.Repeat("x", scaleTextMax+1)}} {
-		if err := s.Take(&r); err == nil {
+		if err := s.Take(&r, now); err == nil {
 			t.Errorf("%+v is taken", r)
 		}
 	}
 	for i := range scaleTargetsMax {
-		if err := s.Take(&ScaleReport{Target: fmt.Sprint("target-", i)}); err != nil {
+		if err := s.Take(&ScaleReport{Target: fmt.Sprint("target-", i)}, now); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := s.Take(&ScaleReport{Target: "more"}); err == nil {
+	if err := s.Take(&ScaleReport{Target: "more"}, now); err == nil {
 		t.Error("more targets than are remembered are taken")
 	}
 	now = now.Add(scaleOverdue)
-	if err := s.Take(&ScaleReport{Target: "more"}); err != nil || len(s.View(0)) != scaleTargetsMax {
+	if err := s.Take(&ScaleReport{Target: "more"}, now); err != nil || len(s.View(0, now)) != scaleTargetsMax {
 		t.Errorf("in place of one that is gone: %v", err)
 	}
 	for range 10_000 { // points are bounded, too
 		now = now.Add(10 * time.Minute)
-		if err := s.Take(&ScaleReport{Target: "more", HorizonSeconds: 1e6}); err != nil {
+		if err := s.Take(&ScaleReport{Target: "more", HorizonSeconds: 1e6}, now); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for i, points := range s.targets["more"].points {
-		if most := int(Resolutions[i].Kept/Resolutions[i].Step) + 2 + int(time.Hour/Resolutions[i].Step); len(points) > most {
+		kept := Resolutions[i].Kept + time.Hour // some are of the next hour
+		if most := int(kept/Resolutions[i].Step) + 2; len(points) > most {
 			t.Errorf("there are %d points of %v, more than %d", len(points), Resolutions[i].Step, most)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"parley/gateway/exchange"
 	"parley/gateway/ledger"
 	"parley/gateway/limit"
+	"parley/gateway/models"
 	"parley/gateway/record"
 	"parley/gateway/safety"
 	"parley/gateway/tenant"
@@ -33,7 +34,7 @@ type API struct {
 	Log      *slog.Logger
 	Now      func() time.Time
 	// Scaling is what autoscalers report.
-	Scaling admin.Scaling
+	Scaling Scaling
 	// BudgetAlert is the alert of budgets that have none of their own; Currency is what
 	// prices are in.
 	BudgetAlert limit.Share
@@ -50,4 +51,29 @@ type API struct {
 	Text func(model string, tokens []parley.Token) string
 	// Quotas returns how a caller's organisation and its user stand with their quotas.
 	Quotas func(context.Context, *exchange.Exchange) (organization, user QuotaDocument, err error)
+}
+
+// A Setting is what the server was told, or was not and has a default for.
+type Setting struct {
+	Key string `json:"key"`
+	// Values are what it was set to, without secrets; empty means the default.
+	Values []string `json:"values"`
+	// From is where they come from: a flag, a variable, or the configuration file.
+	From string `json:"from,omitempty"`
+	// Help describes it, with its default.
+	Help string `json:"help"`
+}
+
+// A Process is what [API.ShowServer] describes of the program.
+type Process struct {
+	Version  string
+	Started  time.Time
+	Settings []Setting
+	Models   func() []*models.Model
+}
+
+// A QuotaDocument is what is stored, beside what may be.
+type QuotaDocument struct {
+	Used  tenant.Quota `json:"used"`
+	Limit tenant.Quota `json:"limit"`
 }

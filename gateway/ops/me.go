@@ -98,9 +98,3 @@ func (a *API) tellBudgets(ctx context.Context, who *tenant.Identity, spent limit
 	me.OrganizationBudget = together.Document()
 	return err
 }
-
-// A QuotaDocument is what is stored, beside what may be.
-type QuotaDocument struct {
-	Used  tenant.Quota `json:"used"`
-	Limit tenant.Quota `json:"limit"`
-}

@@ -21,7 +21,7 @@ func (a *API) ListScaling(x *exchange.Exchange) error {
 	if !known {
 		return parley.Invalid("range", "Invalid 'range': it must be 15m, 1h, 6h, 24h, 7d or 30d.")
 	}
-	return x.Reply(http.StatusOK, ScaleList{Object: "list", Data: a.Scaling.View(length)})
+	return x.Reply(http.StatusOK, ScaleList{Object: "list", Data: a.Scaling.view(length)})
 }
 
 // TakeScaling answers POST /fleet/scale, with which an autoscaler reports.
@@ -34,7 +34,7 @@ func (a *API) TakeScaling(x *exchange.Exchange) error {
 	if err := json.Unmarshal(body, &report); err != nil {
 		return parley.Invalid("", "The report of an autoscaler cannot be read: %v.", err)
 	}
-	if err := a.Scaling.Take(&report); err != nil {
+	if err := a.Scaling.take(&report); err != nil {
 		return parley.Invalid("", "The report of an autoscaler is refused: %v.", err)
 	}
 	return x.Reply(http.StatusOK, struct {

@@ -9,17 +9,6 @@ import (
 	"parley/gateway/models"
 )
 
-// A Setting is what the server was told, or was not and has a default for.
-type Setting struct {
-	Key string `json:"key"`
-	// Values are what it was set to, without secrets; empty means the default.
-	Values []string `json:"values"`
-	// From is where they come from: a flag, a variable, or the configuration file.
-	From string `json:"from,omitempty"`
-	// Help describes it, with its default.
-	Help string `json:"help"`
-}
-
 // A Server describes the process and what it serves.
 type Server struct {
 	Version  string    `json:"version"`
@@ -49,14 +38,6 @@ type ServerModel struct {
 	Loaded bool  `json:"loaded"`
 	// Unready says why it cannot answer now.
 	Unready string `json:"unready,omitempty"`
-}
-
-// A Process is what [API.ShowServer] describes of the program.
-type Process struct {
-	Version  string
-	Started  time.Time
-	Settings []Setting
-	Models   func() []*models.Model
 }
 
 // ShowServer answers GET /admin/api/server.
