@@ -21,6 +21,9 @@ type BlockSource struct {
 	Worker, URL, Ticket string
 	// Tokens is how many leading tokens of the request it holds.
 	Tokens int
+	// Request is the id of a request that still computes them there, so that they come as
+	// they are computed; empty if it holds them all.
+	Request string
 	// Within bounds the time: what has not come by then is computed.
 	Within time.Duration
 }

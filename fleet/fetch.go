@@ -1,6 +1,8 @@
 package fleet
 
 import (
+	"cmp"
+	"crypto/rand"
 	"slices"
 	"time"
 
@@ -37,6 +39,9 @@ func (f *Fleet) source(trip *trip, q *route.Request, d *route.Decision, now time
 	m := f.members[i]
 	source := m.Blocks(m.health.condition.Instance, now.Add(kvwire.TicketLife))
 	source.Worker, source.Tokens, source.Within = m.Name, t.Tokens, t.Within
+	if prompt != nil {
+		source.Request = cmp.Or(trip.r.ID, rand.Text())
+	}
 	f.router.Fetching(d)
 	f.metrics.transfers.WithLabelValues("decided").Inc()
 	return &source, prompt
@@ -61,8 +66,12 @@ func (f *Fleet) fetchEnded(l *leg, t *parley.Transfer, now time.Time) {
 		f.metrics.transfers.WithLabelValues("unknown").Inc()
 		return
 	}
+	if l.flow.blocks.prompt != nil { // it waited for the prompt, so nothing is known of the way
+		t = new(*t)
+		t.Took = 0
+	}
 	broken := slices.Contains([]string{"unreachable", "refused", "incompatible", "damaged", "cut off"}, t.Miss) ||
-		t.Miss == "too slow" && t.Bytes == 0
+		t.Miss == "too slow" && t.Bytes == 0 && l.flow.blocks.prompt == nil
 	f.router.Fetched(&l.decision, t.Bytes, t.Took, broken, now)
 	outcome := t.Miss
 	if outcome == "" {

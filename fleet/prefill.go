@@ -2,13 +2,16 @@ package fleet
 
 import (
 	"context"
+	"iter"
+	"time"
 
 	"parley"
 )
 
 // Workers may share a request: one computes the prompt, and another one, which only
-// decodes, fetches the blocks and writes the answer. The first is a leg of its own, before
-// the one that it is for. Whatever becomes of it, the second worker can answer alone.
+// decodes, fetches the blocks as they are computed and writes the answer. The first is a
+// leg of its own, beside the one that it is for. Whatever becomes of it, the second worker
+// can answer alone.
 
 // prefillable reports whether the prompt of a trip can be computed apart from its answer.
 func (t *trip) prefillable() bool {
@@ -16,32 +19,81 @@ func (t *trip) prefillable() bool {
 	return !t.said.begun() && t.beside == nil && !r.Embed && !r.PromptLogprobs && r.SinkTokens == 0
 }
 
-// computePrompt has the prompt of a leg computed by the worker that was found for it, if
-// there is one, so that the leg's worker finds it there.
-func (t *trip) computePrompt(ctx context.Context, l *leg) {
-	p, f := l.flow.blocks.prompt, t.fleet
+// promptEnd is how long the end of an answer waits for the worker that has computed its
+// prompt to say what that took.
+const promptEnd = 5 * time.Second
+
+// deltas are what a worker says.
+type deltas = iter.Seq2[parley.Delta, error]
+
+// promptBeside returns what has the prompt of a leg computed beside the leg's stream, by the
+// worker that was found for that, if there is one.
+func (t *trip) promptBeside(ctx context.Context, l *leg, now time.Time) func(stream deltas) deltas {
+	p := l.flow.blocks.prompt
 	if p == nil {
-		return
+		return func(stream deltas) deltas { return stream }
 	}
-	bounded, cancel := context.WithCancelCause(p.keep(ctx, f.cfg.Now()))
-	defer cancel(nil)
+	bounded, cancel := context.WithCancelCause(p.keep(ctx, now))
 	p.flow.context = bounded
-	f.begin(p, cancel)
-	v, err := failed, errCut // unless it ends otherwise, as when the worker panics
-	defer func() {
-		p.record.Tokens = 0 // the client sees none of them
-		f.finish(p, v, err)
-		f.prefilled(l, v == arrived)
-	}()
-	for d, fault := range p.member.Worker.Generate(bounded, promptOf(t.r)) {
-		if fault != nil {
-			v, err = judge(ctx, bounded, fault), fault
-			return
-		}
-		if p.record.hear(&d, f.cfg.Now()); d.Usage != nil {
-			v, err = arrived, nil
+	t.fleet.begin(p, cancel)
+	return func(stream deltas) deltas { return t.withPrompt(ctx, l, p, cancel, stream) }
+}
+
+// withPrompt has the prompt of a leg computed while the leg's stream is read. Both end
+// together.
+func (t *trip) withPrompt(ctx context.Context, l, p *leg, cancel context.CancelCauseFunc, stream deltas) deltas {
+	return func(yield func(parley.Delta, error) bool) {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			t.computePrompt(ctx, l, p)
+		}()
+		defer func() {
+			cancel(errWithdrawn) // the answer has begun, or has ended
+			<-done
+		}()
+		for d, err := range stream {
+			switch {
+			case d.Transfer != nil && d.Transfer.Miss != "": // the rest is computed twice otherwise
+				cancel(errWithdrawn)
+			case d.Usage != nil:
+				select {
+				case <-done:
+				case <-time.After(promptEnd):
+				case <-ctx.Done():
+				}
+			}
+			if !yield(d, err) {
+				return
+			}
 		}
 	}
+}
+
+// computePrompt has the prompt of a leg computed by the worker of another leg.
+func (t *trip) computePrompt(ctx context.Context, l, p *leg) {
+	f := t.fleet
+	v, err := failed, errCut // unless it ends otherwise
+	r := promptOf(t.r)
+	r.ID = l.flow.blocks.source.Request
+	panicked := guarded(func() error {
+		for d, fault := range p.member.Worker.Generate(p.flow.context, r) {
+			if fault != nil {
+				v, err = judge(ctx, p.flow.context, fault), fault
+				return nil
+			}
+			if p.record.hear(&d, f.cfg.Now()); d.Usage != nil {
+				v, err = arrived, nil
+			}
+		}
+		return nil
+	})
+	if panicked != nil {
+		v, err = failed, panicked
+	}
+	p.record.Tokens = 0 // the client sees none of them
+	f.finish(p, v, err)
+	f.prefilled(p, v == arrived)
 }
 
 // promptOf returns a request that has the prompt of r computed and nothing else.
@@ -65,30 +117,33 @@ func promptOf(r *parley.Request) *parley.Request {
 	}
 }
 
-// prefilled notes whether the prompt of a leg was computed. If not, its worker computes it.
-func (f *Fleet) prefilled(l *leg, done bool) {
+// prefilled notes whether a leg has computed a prompt. If not, the other worker does.
+func (f *Fleet) prefilled(p *leg, done bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	outcome := "prefilled"
 	if !done {
-		outcome, l.flow.blocks.source = "prefill failed", nil
-		f.fetchEnded(l, nil, f.cfg.Now())
-	} else if m, u := l.flow.blocks.prompt.member, l.flow.blocks.prompt.record.Usage; u != nil {
-		m.paced(u)
-		m.totals.prompts += uint64(u.PromptTokens)
-		m.totals.cached += uint64(u.CachedTokens)
+		outcome = "prefill failed"
+	} else if u := p.record.Usage; u != nil {
+		p.member.paced(u)
+		p.member.totals.prompts += uint64(u.PromptTokens)
+		p.member.totals.cached += uint64(u.CachedTokens)
 	}
 	f.metrics.transfers.WithLabelValues(outcome).Inc()
 }
 
-// withPrompt adds what another worker did for the prompt of a leg to the leg's usage: what
+// addPrompt adds what another worker did for the prompt of a leg to the leg's usage: what
 // it computed was not cached, although the leg's worker found it there.
-func (l *leg) withPrompt(u *parley.Usage) {
-	if l.flow.blocks.prompt == nil || l.flow.blocks.prompt.record.Usage == nil {
+func (l *leg) addPrompt(u *parley.Usage) {
+	p := l.flow.blocks.prompt
+	if p == nil {
 		return
 	}
-	first := l.flow.blocks.prompt.record.Usage
-	u.CachedTokens, u.Miss = min(u.CachedTokens, first.CachedTokens), first.Miss
-	u.Queued += first.Queued
-	u.Prefill += first.Prefill
+	if first := p.record.Usage; first != nil {
+		u.CachedTokens, u.Miss = min(u.CachedTokens, first.CachedTokens), first.Miss
+		u.Queued += first.Queued
+		u.Prefill += first.Prefill
+	} else if came := l.record.Transfer; came != nil {
+		u.CachedTokens = max(0, u.CachedTokens-came.CameTokens)
+	}
 }

@@ -54,8 +54,8 @@ func (t *trip) run(ctx context.Context, yield func(parley.Delta, error) bool) {
 
 // open lets a leg begin: what its worker says is its stream.
 func (t *trip) open(ctx context.Context, l *leg) {
-	t.computePrompt(ctx, l)
 	now := t.fleet.cfg.Now()
+	beside := t.promptBeside(ctx, l, now)
 	bounded, cancel := context.WithCancelCause(l.keep(ctx, now))
 	l.flow.context = bounded
 	if l.member.Withdraws {
@@ -70,7 +70,7 @@ func (t *trip) open(ctx context.Context, l *leg) {
 		r = new(*r)
 		r.Waited += waited // with other workers, or for this one
 	}
-	l.flow.stream = l.member.Worker.Generate(bounded, r)
+	l.flow.stream = beside(l.member.Worker.Generate(bounded, r))
 	t.fleet.begin(l, cancel)
 }
 
@@ -159,7 +159,7 @@ func (t *trip) arrive(l *leg, last *parley.Usage) *parley.Usage {
 	}
 	u.Routing = l.routing
 	t.fleet.saw(l, t.r, u)
-	l.withPrompt(u)
+	l.addPrompt(u)
 	return u
 }
 

@@ -102,6 +102,9 @@ func (r *Router) Fetch(q *Request, d *Decision, now time.Time) *Transfer {
 // its prompt computed elsewhere.
 const prefillLeast = 256
 
+// prefillWithin is the least time that a prompt gets to be computed elsewhere and fetched.
+const prefillWithin = 2 * time.Second
+
 // Prefill decides where the prompt of a request is computed that goes to a worker which
 // should only decode: on a worker for prompts, from which it is fetched then. It reports
 // false if the worker itself had better compute it: it is not one that only decodes, little
@@ -126,6 +129,8 @@ func (r *Router) Prefill(q *Request, d *Decision, now time.Time) (Decision, bool
 	if t == nil {
 		return Decision{}, false
 	}
+	computed := seconds(float64(first.Uncached+from.waiting) / from.prefillRate()) // they come as they are computed
+	t.Within = max(t.Within, withinFactor*(t.Move+computed), prefillWithin)
 	d.fetch(t) // instead of what it would have fetched from elsewhere
 	return first, true
 }
@@ -146,20 +151,24 @@ func (r *Router) weigh(from, to ID, held, more int, now time.Time) *Transfer {
 		return nil
 	}
 	speed := r.speed(l, to)
-	rate := w.status.Exchange.PrefillRate
-	if rate <= 0 {
-		rate = rateGuess
-	}
 	bytes := float64(more/w.BlockTokens) * float64(w.status.Exchange.BlockBytes)
 	sharing := float64(1 + max(w.moving, r.workers[from].moving))
 	t := &Transfer{From: from, Name: r.workers[from].Name, Tokens: held, More: more}
-	t.Compute = seconds(float64(more+w.waiting) / rate) // after what was sent before
+	t.Compute = seconds(float64(more+w.waiting) / w.prefillRate()) // after what was sent before
 	t.Move = fetchLatency + seconds(bytes/speed*sharing)
 	if float64(t.Move) > r.cfg.FetchGain*float64(t.Compute) {
 		return nil
 	}
 	t.Within = max(r.cfg.FetchTime, min(withinFactor*t.Move, t.Compute))
 	return t
+}
+
+// prefillRate returns how many tokens of prompts a worker computes in a second.
+func (w *worker) prefillRate() float64 {
+	if rate := w.status.Exchange.PrefillRate; rate > 0 {
+		return rate
+	}
+	return rateGuess
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -121,7 +121,7 @@ func (s *Server) giveBlocks(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer s.letGo(m)
-	return s.peer.Serve(w, r, m.owner())
+	return s.peer.Serve(w, r, s.owner(m))
 }
 
 func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request) error {

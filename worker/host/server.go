@@ -77,6 +77,7 @@ type Server struct {
 	wire      *wire.Server // where gateways come in
 	peer      *kvpeer.Peer // exchanges blocks with other workers
 	accepted  credentials
+	underway  requestsUnderway
 
 	serverState
 }
@@ -169,6 +170,7 @@ func (s *Server) load() (*waking, error) {
 // served.
 func (s *Server) publish(events iter.Seq[kv.Event]) {
 	s.journal.Append(named(events))
+	s.underway.stored()
 	if s.publisher == nil {
 		return
 	}
@@ -227,8 +229,10 @@ func (s *Server) Generate(ctx context.Context, r *parley.Request) iter.Seq2[parl
 			return
 		}
 		defer s.ended(ctx, w)
+		s.underway.count(r.ID, 1)
+		defer s.underway.count(r.ID, -1)
 		if r.Fetch != nil && w.serves(r) == nil {
-			s.peer.Generate(ctx, w.owner(), r)(yield)
+			s.peer.Generate(ctx, s.owner(w), r)(yield)
 			return
 		}
 		w.generate(ctx, r)(yield)
@@ -251,8 +255,10 @@ func (w *waking) serves(r *parley.Request) error {
 	return nil
 }
 
-// owner returns the model as one that exchanges blocks.
-func (w *waking) owner() kvpeer.Owner { return kvpeer.Owner{Engine: w.Engine, Format: w.format} }
+// owner returns a model as one that exchanges blocks.
+func (s *Server) owner(w *waking) kvpeer.Owner {
+	return kvpeer.Owner{Engine: w.Engine, Format: w.format, Follow: s.underway.follow}
+}
 
 // Sleep gives all memory of the model back: weights, keys and values. Requests
 // that run are ended, or with wait let finish first. New ones are refused. A client

@@ -31,12 +31,14 @@ type Peer struct {
 type Owner struct {
 	Engine *engine.Engine
 	Format kvwire.Format
+	// Follow is that of a [kvwire.Holder].
+	Follow func(request string) (changed <-chan struct{}, running bool)
 }
 
 const (
 	// withinDefault bounds a fetch whose source does not say, withinMax any.
 	withinDefault = 2 * time.Second
-	withinMax     = time.Minute
+	withinMax     = 10 * time.Minute
 	// connectMax is how long connecting to another worker may take.
 	connectMax = 2 * time.Second
 	// ioBytes is how much is read from a connection at once.
@@ -71,7 +73,11 @@ func (p *Peer) Close() { p.client.HTTP.CloseIdleConnections() }
 // Serve answers another worker's request for blocks. An error is one that it can still
 // be told of.
 func (p *Peer) Serve(w http.ResponseWriter, r *http.Request, from Owner) error {
-	sent, err := p.server.Serve(w, r, kvwire.Holder{Format: from.Format, Read: from.Engine.ReadBlocks})
+	sent, err := p.server.Serve(w, r, kvwire.Holder{
+		Format: from.Format,
+		Read:   from.Engine.ReadBlocks,
+		Follow: from.Follow,
+	})
 	p.meters.gave(sent)
 	return err
 }
@@ -127,11 +133,12 @@ func (p *Peer) fetch(ctx context.Context, to Owner, r *parley.Request, out *parl
 	names := in.Missing()
 	out.AskedTokens = len(names) * to.Format.BlockTokens
 	blocks, err := p.client.Run(ctx, &kvwire.Fetch{
-		URL:    r.Fetch.URL,
-		Ticket: r.Fetch.Ticket,
-		Format: to.Format,
-		Names:  names,
-		Put:    in.Put,
+		URL:     r.Fetch.URL,
+		Ticket:  r.Fetch.Ticket,
+		Format:  to.Format,
+		Names:   names,
+		Put:     in.Put,
+		Request: r.Fetch.Request,
 	})
 	out.CameTokens, out.Bytes = blocks*to.Format.BlockTokens, int64(blocks)*int64(to.Format.BlockBytes)
 	return err

@@ -31,6 +31,8 @@ type Fetch struct {
 	// Put takes blocks as they come, one after the other in data, which it must not use
 	// after it has returned without an error.
 	Put func(ctx context.Context, data []byte) error
+	// Request is the id of a request that computes them there; empty if none does.
+	Request string
 }
 
 // A MissError says why blocks could not be fetched. Reason is one of a few words.
@@ -74,24 +76,27 @@ func (c *Client) run(ctx context.Context, f *Fetch, size int) (blocks int, err e
 		return 0, err
 	}
 	defer resp.Body.Close()
-	ready, free, failed := make(chan []byte), make(chan []byte, 2), make(chan error, 1)
-	free <- make([]byte, 0, size)
-	free <- make([]byte, 0, size)
+	return take(ctx, cancel, resp.Body, f, newRing(f.Format.BlockBytes, 2*size/f.Format.BlockBytes))
+}
+
+// take passes blocks on while the next ones are read.
+func take(ctx context.Context, cancel context.CancelFunc, from io.Reader, f *Fetch, r *ring) (blocks int, err error) {
+	read := make(chan struct{})
 	go func() {
-		failed <- receive(ctx, resp.Body, f, free, ready)
-		close(ready)
+		defer close(read)
+		r.close(receive(ctx, from, f, r))
 	}()
-	for data := range ready {
+	for data := r.take(); len(data) > 0; data = r.take() {
 		if err := f.Put(ctx, data); err != nil {
 			cancel()
-			for range ready { // until the reader has ended
-			}
+			<-read // it wrote to the room
 			return blocks, &putError{err}
 		}
 		blocks += len(data) / f.Format.BlockBytes
-		free <- data[:0]
+		r.free(data)
 	}
-	return blocks, <-failed
+	<-read
+	return blocks, r.end
 }
 
 // A putError is one of [Fetch.Put].
@@ -101,7 +106,7 @@ func (e *putError) Unwrap() error { return e.error }
 
 // open asks for the blocks.
 func (c *Client) open(ctx context.Context, f *Fetch) (*http.Response, error) {
-	body, err := json.Marshal(Ask{Format: f.Format, Names: packNames(f.Names)})
+	body, err := json.Marshal(Ask{Format: f.Format, Names: packNames(f.Names), Request: f.Request})
 	if err != nil {
 		return nil, err
 	}
@@ -134,50 +139,17 @@ type statusError struct {
 
 func (e *statusError) Error() string { return fmt.Sprintf("status %d: %s", e.status, e.text) }
 
-// receive reads blocks into free buffers, and passes them on as soon as they are wanted.
-func receive(ctx context.Context, from io.Reader, f *Fetch, free <-chan []byte, ready chan<- []byte) error {
-	size := f.Format.BlockBytes
-	room := <-free
-	pass := func() bool {
-		select {
-		case ready <- room:
-		case <-ctx.Done():
-			return false
-		}
-		select {
-		case room = <-free:
-		case <-ctx.Done():
-			return false
-		}
-		return true
-	}
+// receive reads blocks into a ring.
+func receive(ctx context.Context, from io.Reader, f *Fetch, to *ring) error {
 	for i := range f.Names {
-		block := room[len(room) : len(room)+size]
-		if err := readBlock(from, &f.Names[i], block); err != nil {
-			if len(room) > 0 && !pass() {
-				return context.Cause(ctx)
-			}
+		room, err := to.next(ctx)
+		if err != nil {
 			return err
 		}
-		room = room[:len(room)+size]
-		if len(room)+size > cap(room) || i == len(f.Names)-1 {
-			if !pass() {
-				return context.Cause(ctx)
-			}
-			continue
+		if err := readBlock(from, &f.Names[i], room); err != nil {
+			return err
 		}
-		select {
-		case ready <- room: // the one before was taken
-			room = nil
-		default:
-		}
-		if room == nil {
-			select {
-			case room = <-free:
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			}
-		}
+		to.add()
 	}
 	return readEnd(from)
 }

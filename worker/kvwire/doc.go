@@ -17,6 +17,9 @@
 // those that came are of use whatever happens to the others: what is missing is computed.
 // No fault of the other side changes a token. A block whose sum is wrong ends the fetch.
 //
+// Blocks may still be computed when they are asked for. Then the body names the request that
+// does, and each block comes as soon as it is computed, until the request has ended.
+//
 // # Flow and memory
 //
 // Each fetch has a connection of its own, so TCP bounds what is under way. Each side holds
@@ -37,6 +40,8 @@
 //	format.go  what two workers must have in common
 //	ticket.go  the right to read blocks of one worker
 //	stream.go  frames
+//	follow.go  blocks that are being computed
+//	ring.go    blocks that have come and were not taken
 //	gate.go    how many fetches run, and what they hold
 //	server.go  the giving side
 //	client.go  the taking side

@@ -63,6 +63,8 @@ func (s *shelf) read(ctx context.Context, names []parley.BlockHash, room []byte)
 		<-ctx.Done()
 		return 0, ctx.Err()
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	at := slices.Index(s.names, names[0])
 	if s.batch > 0 {
 		names = names[:min(s.batch, len(names))]
@@ -86,6 +88,8 @@ type rig struct {
 	body   func(io.Reader) io.Reader // what becomes of an answer on its way; nil for nothing
 	taken  []byte
 	put    func(ctx context.Context, data []byte) error // nil for one that takes all
+	follow func(request string) (<-chan struct{}, bool)
+	asks   string // the request that computes the blocks
 }
 
 // run is called in a bubble, and returns when all goroutines of the rig have ended.
@@ -96,7 +100,7 @@ func (g *rig) run(t *testing.T, during func()) {
 		g.format = testFormat
 	}
 	front := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		sent, err := g.server.Serve(w, r, Holder{Format: g.format, Read: g.read})
+		sent, err := g.server.Serve(w, r, Holder{Format: g.format, Read: g.read, Follow: g.follow})
 		g.mu.Lock()
 		g.sent = append(g.sent, sent)
 		g.mu.Unlock()
@@ -127,7 +131,8 @@ func (g *rig) fetch(ctx context.Context) (int, error) {
 	if put == nil {
 		put = func(_ context.Context, data []byte) error { g.taken = append(g.taken, data...); return nil }
 	}
-	return g.client.Run(ctx, &Fetch{URL: "http://peer", Format: testFormat, Names: g.names, Put: put})
+	return g.client.Run(ctx, &Fetch{URL: "http://peer", Format: testFormat, Names: g.names, Put: put,
+		Request: g.asks})
 }
 
 // whole reports whether the first blocks were taken as they are, and no other.
@@ -492,21 +497,12 @@ func FuzzStream(f *testing.F) {
 	f.Add([]byte{kindBlock})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		from := bytes.NewReader(data)
-		ask := &Fetch{Format: testFormat, Names: s.names}
-		free, ready := make(chan []byte, 2), make(chan []byte)
-		free <- make([]byte, 0, testFormat.BlockBytes)
-		free <- make([]byte, 0, testFormat.BlockBytes)
-		done := make(chan error, 1)
-		go func() {
-			done <- receive(context.Background(), from, ask, free, ready)
-			close(ready)
-		}()
 		var taken []byte
-		for b := range ready {
-			taken = append(taken, b...)
-			free <- b[:0]
-		}
-		err := <-done
+		ask := &Fetch{Format: testFormat, Names: s.names, Put: func(_ context.Context, data []byte) error {
+			taken = append(taken, data...)
+			return nil
+		}}
+		_, err := take(t.Context(), func() {}, from, ask, newRing(testFormat.BlockBytes, 2))
 		blocks := len(taken) / testFormat.BlockBytes
 		if len(taken)%testFormat.BlockBytes != 0 || err == nil && blocks != len(s.names) {
 			t.Fatalf("%d bytes were taken: %v", len(taken), err)

@@ -16,11 +16,11 @@ const (
 	// Path is the route of a worker that gives blocks.
 	Path = "/parley/v1/blocks"
 	// Fetches is how many fetches a side takes part in at once.
-	Fetches = 4
+	Fetches = 8
 	// Waits is how many more wait for their turn.
 	Waits = 256
 	// bufferBytes is how many bytes of blocks are read or written at once.
-	bufferBytes = 8 << 20
+	bufferBytes = 4 << 20
 	// askMax bounds the body of a request: the names of some million tokens.
 	askMax = 8 << 20
 	// stallMax is how long the taking side may read nothing.
@@ -34,6 +34,9 @@ type Ask struct {
 	Format Format `json:"format"`
 	// Names are those of blocks that follow each other, one after the other.
 	Names []byte `json:"names"`
+	// Request is the id of a request that computes those which are not held yet; empty if
+	// none does.
+	Request string `json:"request,omitempty"`
 }
 
 // names returns the names as such.
@@ -59,9 +62,13 @@ func packNames(names []parley.BlockHash) (packed []byte) {
 
 // A Holder is where blocks of this process are read from. Read copies leading blocks of
 // names into room and returns how many; after an error it may still write to room.
+//
+// Follow reports whether a request runs, and returns what is closed when blocks may have
+// been computed after the call or the request may have ended; nil if that is not known.
 type Holder struct {
 	Format Format
 	Read   func(ctx context.Context, names []parley.BlockHash, room []byte) (int, error)
+	Follow func(request string) (changed <-chan struct{}, running bool)
 }
 
 // A Server gives blocks to other workers. The zero value is ready.
@@ -108,7 +115,7 @@ func (s *Server) Serve(w http.ResponseWriter, r *http.Request, from Holder) (Del
 	defer s.gate.leave(2 * size)
 	w.Header().Set("Content-Type", "application/octet-stream")
 	to := &patientWriter{to: w, control: http.NewResponseController(w)}
-	return stream(r.Context(), to, from, names, size), nil
+	return stream(r.Context(), to, &reader{Holder: from, request: ask.Request}, names, size), nil
 }
 
 // bufferSize is how large the buffers of a fetch are.
@@ -123,7 +130,7 @@ type batch struct {
 }
 
 // stream sends blocks while the next ones are read.
-func stream(ctx context.Context, to *patientWriter, from Holder, names []parley.BlockHash,
+func stream(ctx context.Context, to *patientWriter, from *reader, names []parley.BlockHash,
 	size int) (sent Delivery) {
 	ctx, cancel := context.WithCancel(ctx)
 	out := bufio.NewWriterSize(to, ioBytes)
@@ -162,7 +169,7 @@ func stream(ctx context.Context, to *patientWriter, from Holder, names []parley.
 }
 
 // fill reads blocks into free buffers until there are no more or ctx ends.
-func fill(ctx context.Context, from Holder, names []parley.BlockHash, free <-chan []byte, ready chan<- batch) {
+func fill(ctx context.Context, from *reader, names []parley.BlockHash, free <-chan []byte, ready chan<- batch) {
 	defer close(ready)
 	for len(names) > 0 {
 		var room []byte
@@ -171,7 +178,7 @@ func fill(ctx context.Context, from Holder, names []parley.BlockHash, free <-cha
 		case <-ctx.Done():
 			return
 		}
-		n, err := from.Read(ctx, names, room)
+		n, err := from.next(ctx, names, room)
 		if err != nil || n == 0 {
 			return
 		}
