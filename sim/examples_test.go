@@ -13,14 +13,7 @@ import (
 // example runs one of the scenarios that come with Parley, changed.
 func example(t *testing.T, name string, change func(s *Scenario)) *Result {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "examples", "sim", name+".yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := Read(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := readExample(t, name)
 	if change != nil {
 		change(s)
 	}
@@ -29,6 +22,19 @@ func example(t *testing.T, name string, change func(s *Scenario)) *Result {
 		t.Fatal(err)
 	}
 	return r
+}
+
+func readExample(t *testing.T, name string) *Scenario {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "examples", "sim", name+".yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Read(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 // of returns the figures of one kind of traffic.
@@ -234,9 +240,13 @@ func TestEveryExampleIsTested(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no examples: %v", err)
 	}
-	source, err := os.ReadFile("examples_test.go")
-	if err != nil {
-		t.Fatal(err)
+	var source []byte
+	for _, file := range []string{"examples_test.go", "shard_test.go"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		source = append(source, text...)
 	}
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".yaml")

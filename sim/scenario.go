@@ -233,7 +233,7 @@ type Incident struct {
 // The bounds of a scenario.
 const (
 	durationMax = 31 * 24 * time.Hour
-	workersMax  = 1024
+	workersMax  = 1 << 16 // of which one router takes kvindex.WorkersMax
 	windowsMax  = 100_000
 )
 

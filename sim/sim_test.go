@@ -223,11 +223,6 @@ traffic:
 	if err != nil {
 		t.Fatal(err)
 	}
-	inOrder := func(n int, do func(i int)) {
-		for i := range n {
-			do(i)
-		}
-	}
 	a, err := Ablate(s, inOrder)
 	if err != nil {
 		t.Fatal(err)

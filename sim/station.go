@@ -2,6 +2,7 @@ package sim
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"parley/fleet/scale"
 	"parley/queue"
 	"parley/route"
+	"parley/route/kvindex"
 )
 
 // probeEvery is how often workers are asked how they are, and pools are looked at.
@@ -46,6 +48,10 @@ type scaling struct {
 }
 
 func newStation(p *PoolSpec, seed uint64, m *meter) (*station, error) {
+	if p.Workers > kvindex.WorkersMax {
+		return nil, fmt.Errorf("pool %s has %d workers, and one router takes %d: simulate a part of it (parley sim shard)",
+			p.Name, p.Workers, kvindex.WorkersMax)
+	}
 	machine, err1 := p.machine()
 	shares, err2 := p.reserve()
 	config, err3 := p.queueConfig()

@@ -33,7 +33,7 @@ A scenario is a YAML file. examples/sim has one for each question that is worth 
   parley sim compare examples/sim/retries.yaml examples/sim/retries-unqueued.yaml`,
 		Args: cobra.NoArgs,
 	}
-	cmd.AddCommand(newRun(), newCompare(), newTruth(), newScale())
+	cmd.AddCommand(newRun(), newCompare(), newTruth(), newScale(), newShard())
 	return cmd
 }
 

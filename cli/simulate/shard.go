@@ -1,0 +1,66 @@
+package simulate
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"parley/cli"
+	"parley/sim"
+)
+
+func newShard() *cobra.Command {
+	var p sim.Sample
+	var count int
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "shard FILE",
+		Short: "Simulate a part of a large scenario, and state the error",
+		Long: `Simulate a scenario that is too large by parts of it: fleets with --share of its users and
+workers, on days that pass --pace times as fast. Each part is simulated exactly. Printed is what
+the parts say about the whole, and by how much that may be off: by chance (95 %, from parts
+with different seeds), by the size of the parts (the change with parts of half the size) and
+by their pace (the change at twice the pace), and the root of the sum of their squares.`,
+		Example: "  parley sim shard examples/sim/consumer-day.yaml --share 0.004 --pace 8",
+		Args:    cli.Exactly(1, "the file of a scenario"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := p.Validate(); err != nil {
+				return errors.Join(err, cli.ErrUsage)
+			}
+			s, err := open(args[0])
+			if err != nil {
+				return err
+			}
+			begun := time.Now()
+			rows, err := sim.Estimated(s, p, count, sideBySide)
+			if err != nil {
+				return fmt.Errorf("%s: %w", args[0], err)
+			}
+			if asJSON {
+				return cli.PrintJSON(cmd.OutOrStdout(), rows)
+			}
+			printEstimates(cmd.OutOrStdout(), rows)
+			fmt.Fprintf(cmd.ErrOrStderr(), "%d runs took %v\n", 3*count, time.Since(begun).Round(time.Second))
+			return nil
+		},
+	}
+	cmd.Flags().Float64Var(&p.Share, "share", 0.004, "simulate this `SHARE` of users and workers")
+	cmd.Flags().Float64Var(&p.Pace, "pace", 8, "let days pass `TIMES` as fast")
+	cmd.Flags().IntVar(&count, "count", 3, "simulate `N` parts of each kind")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
+	return cmd
+}
+
+func printEstimates(w io.Writer, rows []sim.Estimate) {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(table, "\tvalue\toff by\tby chance\tby size\tby pace\t")
+	for _, row := range rows {
+		fmt.Fprintf(table, "%s\t%.5g\t± %.3g\t%.3g\t%.3g\t%.3g\t\n", row.Name, row.Value, row.Off(), row.Chance,
+			row.Size, row.Pace)
+	}
+	table.Flush()
+}
