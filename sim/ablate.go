@@ -60,20 +60,8 @@ func Ablate(sc *Scenario, each Each) (*Ablations, error) {
 		}
 	}
 	workers := min(int(math.Ceil(peak/serve)), sc.Pools[0].Scale.Max)
-	a.Peak, err = sc.with(fmt.Sprint(workers, " all the time"), func(p *PoolSpec) { p.Workers, p.Scale = workers, nil })
+	a.Peak, err = sc.with(fmt.Sprint(workers, " all the time"), fixed(workers))
 	return &a, err
-}
-
-// parts are the mechanisms of a scaler that are turned off, one row of the table each.
-var parts = []struct {
-	name string
-	off  func(*ScaleSpec)
-}{
-	{"as it is", func(*ScaleSpec) {}},
-	{"no_forecast", func(s *ScaleSpec) { s.NoForecast = true }},
-	{"no_warm_pool", func(s *ScaleSpec) { s.NoWarmPool = true }},
-	{"no_forecast, no_warm_pool", func(s *ScaleSpec) { s.NoForecast, s.NoWarmPool = true, true }},
-	{"utilisation", func(s *ScaleSpec) { s.Utilisation = true }},
 }
 
 // without runs the scenario with its scaler as it is, and without each part of it.
@@ -91,7 +79,7 @@ func (a *Ablations) findClairvoyant(sc *Scenario) (serve float64, err error) {
 	low, high := 0.0, serveMost*cmp.Or(sc.Pools[0].Scale.Rate, 1)
 	for range serveSteps {
 		middle := (low + high) / 2
-		row, err := sc.with("clairvoyant", func(p *PoolSpec) { p.Scale.Clairvoyant = middle })
+		row, err := sc.with("clairvoyant", knowing(middle))
 		if err != nil {
 			return 0, err
 		}
@@ -105,19 +93,4 @@ func (a *Ablations) findClairvoyant(sc *Scenario) (serve float64, err error) {
 		return 0, errors.New("no number of workers meets the objectives: raise max, or change the objectives")
 	}
 	return low, nil
-}
-
-// with runs the scenario with its pool changed.
-func (sc *Scenario) with(name string, change func(*PoolSpec)) (Ablation, error) {
-	other := *sc
-	pool := sc.Pools[0]
-	spec := *pool.Scale
-	pool.Scale = &spec
-	change(&pool)
-	other.Pools = []PoolSpec{pool}
-	r, err := Run(&other)
-	if err != nil {
-		return Ablation{}, fmt.Errorf("%s: %w", name, err)
-	}
-	return Ablation{name, r.Total.Attainment, r.Fleet.Count, r.Fleet.Dollars}, nil
 }

@@ -271,8 +271,8 @@ func (s *Scenario) setDefaults() {
 		setDefault(&t.Workload, string(traffic.Independent))
 		setDefault(&t.Turns, "1")
 		setDefault(&t.Backoff, time.Second)
-		if t.Pool == "" && len(s.Pools) > 0 {
-			t.Pool = s.Pools[0].Name
+		if len(s.Pools) > 0 {
+			setDefault(&t.Pool, s.Pools[0].Name)
 		}
 		if t.Day != nil {
 			setDefault(&t.Day.Length, 24*time.Hour)

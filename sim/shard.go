@@ -4,12 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
-	"time"
 )
 
-// A Sample is the part of a scenario that is simulated, where the whole would take too long.
-type Sample struct {
+// A Shard is the part of a scenario that is simulated, where the whole would take too long.
+type Shard struct {
 	// Share is the part of the users and of the workers: a fleet of thousands behaves as many
 	// smaller ones do, if these are not too small.
 	Share float64
@@ -18,82 +16,20 @@ type Sample struct {
 	Pace float64
 }
 
-// Validate reports whether the sample is one.
-func (p Sample) Validate() error {
+// Validate reports whether the shard is one.
+func (p Shard) Validate() error {
 	if !(p.Share > 0 && p.Share <= 1) || !(p.Pace >= 1 && p.Pace <= 1000) {
 		return fmt.Errorf("a share of %g at a pace of %g: want more than 0 and at most 1, and 1 to 1000", p.Share, p.Pace)
 	}
 	return nil
 }
 
-// Of returns the sampled part of a scenario, which is not changed.
-func (p Sample) Of(sc *Scenario) (*Scenario, error) {
-	if err := p.Validate(); err != nil {
-		return nil, err
-	}
-	out := *sc
-	out.Duration, out.Window = p.sooner(sc.Duration), max(time.Second, p.sooner(sc.Window))
-	out.Pools, out.Traffic, out.Events = slices.Clone(sc.Pools), slices.Clone(sc.Traffic), slices.Clone(sc.Events)
-	for i := range out.Pools {
-		pool := &out.Pools[i]
-		pool.Workers = p.some(pool.Workers)
-		pool.QueueDepth = p.some(pool.QueueDepth)
-		if pool.Scale != nil {
-			s := *pool.Scale
-			s.Min, s.Max, s.Budget = p.some(s.Min), p.some(s.Max), s.Budget*p.Share
-			s.Day = p.sooner(s.Day)
-			pool.Scale = &s
-		}
-	}
-	for i := range out.Traffic {
-		if err := p.ofTraffic(&out.Traffic[i]); err != nil {
-			return nil, err
-		}
-	}
-	for i := range out.Events {
-		e := &out.Events[i]
-		e.At, e.Lose, e.Start = p.sooner(e.At), p.some(e.Lose), p.some(e.Start)
-	}
-	return &out, out.Validate()
-}
-
-func (p Sample) ofTraffic(t *TrafficSpec) error {
-	if t.Replay != nil {
-		return errors.New("traffic " + t.Name + " replays a trace, of which no share can be taken: want a rate or a day")
-	}
-	t.Tenants, t.Groups = p.some(t.Tenants), p.some(t.Groups)
-	t.Stamped, t.StampedUntil = p.sooner(t.Stamped), p.sooner(t.StampedUntil)
-	t.Rate = slices.Clone(t.Rate)
-	for i := range t.Rate {
-		t.Rate[i].At, t.Rate[i].PerSecond = p.sooner(t.Rate[i].At), t.Rate[i].PerSecond*p.Share
-	}
-	if t.Day != nil {
-		d := *t.Day
-		d.Trough, d.Peak, d.Mean = d.Trough*p.Share, d.Peak*p.Share, d.Mean*p.Share
-		d.PeakAt, d.Length = p.sooner(d.PeakAt), p.sooner(d.Length)
-		t.Day = &d
-	}
-	return nil
-}
-
-// some returns the share of a number, at least one of any.
-func (p Sample) some(n int) int {
-	if n == 0 {
-		return 0
-	}
-	return max(1, int(math.Round(float64(n)*p.Share)))
-}
-
-func (p Sample) sooner(d time.Duration) time.Duration {
-	return time.Duration(math.Round(float64(d) / p.Pace))
-}
-
-// An Estimate is a figure of the whole scenario, from samples of it.
+// An Estimate is a figure of the whole scenario, from shards of it.
 type Estimate struct {
 	Name  string  `json:"name"`
 	Value float64 `json:"value"`
-	// Chance is half the interval of 95 % for the mean of the samples. Size and Pace are by
-	// how much the figure changes with samples of half the size, and at twice the pace.
+	// Chance is half the interval of 95 % for the mean of the shards. Size and Pace are by
+	// how much the figure changes with shards of half the size, and at twice the pace.
 	Chance float64 `json:"chance"`
 	Size   float64 `json:"size"`
 	Pace   float64 `json:"pace"`
@@ -108,41 +44,41 @@ func (e *Estimate) Off() float64 {
 // divided by the share, and what counts over the day multiplied by the pace.
 var estimates = []struct {
 	name string
-	of   func(r *Result, p Sample) float64
+	of   func(r *Result, p Shard) float64
 }{
-	{"requests", func(r *Result, p Sample) float64 { return float64(r.Total.Arrived) / p.Share * p.Pace }},
-	{"within objectives, %", func(r *Result, _ Sample) float64 { return 100 * r.Total.Attainment }},
-	{"TTFT p50, ms", func(r *Result, _ Sample) float64 { return 1e3 * r.Total.TTFT.P50 }},
-	{"TTFT p95, ms", func(r *Result, _ Sample) float64 { return 1e3 * r.Total.TTFT.P95 }},
-	{"TPOT p50, ms", func(r *Result, _ Sample) float64 { return 1e3 * r.Total.TPOT.P50 }},
-	{"TPOT p95, ms", func(r *Result, _ Sample) float64 { return 1e3 * r.Total.TPOT.P95 }},
-	{"prompt tokens cached, %", func(r *Result, _ Sample) float64 { return 100 * r.Total.HitRate }},
-	{"KV memory in use, %", func(r *Result, _ Sample) float64 { return 100 * r.Fleet.KV }},
-	{"requests running", func(r *Result, p Sample) float64 { return r.Fleet.Running / p.Share }},
-	{"replicas", func(r *Result, p Sample) float64 { return r.Fleet.Count / p.Share }},
-	{"most replicas", func(r *Result, p Sample) float64 {
+	{"requests", func(r *Result, p Shard) float64 { return float64(r.Total.Arrived) / p.Share * p.Pace }},
+	{"within objectives, %", func(r *Result, _ Shard) float64 { return 100 * r.Total.Attainment }},
+	{"TTFT p50, ms", func(r *Result, _ Shard) float64 { return 1e3 * r.Total.TTFT.P50 }},
+	{"TTFT p95, ms", func(r *Result, _ Shard) float64 { return 1e3 * r.Total.TTFT.P95 }},
+	{"TPOT p50, ms", func(r *Result, _ Shard) float64 { return 1e3 * r.Total.TPOT.P50 }},
+	{"TPOT p95, ms", func(r *Result, _ Shard) float64 { return 1e3 * r.Total.TPOT.P95 }},
+	{"prompt tokens cached, %", func(r *Result, _ Shard) float64 { return 100 * r.Total.HitRate }},
+	{"KV memory in use, %", func(r *Result, _ Shard) float64 { return 100 * r.Fleet.KV }},
+	{"requests running", func(r *Result, p Shard) float64 { return r.Fleet.Running / p.Share }},
+	{"replicas", func(r *Result, p Shard) float64 { return r.Fleet.Count / p.Share }},
+	{"most replicas", func(r *Result, p Shard) float64 {
 		most := 0.0
 		for i := range r.Rows {
 			most = max(most, r.Rows[i].Ready)
 		}
 		return most / p.Share
 	}},
-	{"cost, $", func(r *Result, p Sample) float64 { return r.Fleet.Dollars / p.Share * p.Pace }},
+	{"cost, $", func(r *Result, p Shard) float64 { return r.Fleet.Dollars / p.Share * p.Pace }},
 }
 
 // student is the quantile of Student's t for an interval of 95 %, by degrees of freedom.
 var student = []float64{0, 12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23}
 
-// countMin and countMax are of samples.
+// countMin and countMax are of shards.
 const countMin, countMax = 2, 11
 
-// Estimated runs count samples of a scenario with different seeds, as many of half the size, and
+// Estimated runs count shards of a scenario with different seeds, as many of half the size, and
 // as many at twice the pace, and returns what they say about the whole.
-func Estimated(sc *Scenario, p Sample, count int, each Each) ([]Estimate, error) {
+func Estimated(sc *Scenario, p Shard, count int, each Each) ([]Estimate, error) {
 	if count < countMin || count > countMax {
-		return nil, fmt.Errorf("%d samples: want %d to %d", count, countMin, countMax)
+		return nil, fmt.Errorf("%d shards: want %d to %d", count, countMin, countMax)
 	}
-	kinds := []Sample{p, {p.Share / 2, p.Pace}, {p.Share, 2 * p.Pace}}
+	kinds := []Shard{p, {p.Share / 2, p.Pace}, {p.Share, 2 * p.Pace}}
 	results, errs := make([]*Result, len(kinds)*count), make([]error, len(kinds)*count)
 	each(len(results), func(i int) {
 		part, err := kinds[i/count].Of(sc)

@@ -18,7 +18,7 @@ func inOrder(n int, do func(i int)) {
 func TestConsumerDay(t *testing.T) {
 	t.Parallel()
 	s := readExample(t, "consumer-day")
-	part, err := Sample{Share: 0.001, Pace: 240}.Of(s)
+	part, err := Shard{Share: 0.001, Pace: 240}.Of(s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func TestConsumerDay(t *testing.T) {
 		math.Abs(d.Peak-8.3333) > 1e-3 || part.Duration != 6*time.Minute || s.Traffic[0].Day.Length != 24*time.Hour {
 		t.Errorf("a thousandth has %+v with %+v and %+v", p, p.Scale, d)
 	}
-	rows, err := Estimated(s, Sample{Share: 0.0002, Pace: 60}, 2, inOrder)
+	rows, err := Estimated(s, Shard{Share: 0.0002, Pace: 60}, 2, inOrder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,22 +41,22 @@ func TestConsumerDay(t *testing.T) {
 	}
 }
 
-func TestNoSample(t *testing.T) {
+func TestNoShard(t *testing.T) {
 	s := readExample(t, "consumer-day")
-	for _, p := range []Sample{{0, 1}, {2, 1}, {0.5, 0}, {math.NaN(), 1}, {0.5, math.Inf(1)}} {
+	for _, p := range []Shard{{0, 1}, {2, 1}, {0.5, 0}, {math.NaN(), 1}, {0.5, math.Inf(1)}} {
 		if _, err := p.Of(s); err == nil {
 			t.Errorf("%+v is taken", p)
 		}
 	}
-	if _, err := Estimated(s, Sample{0.001, 100}, 1, inOrder); err == nil {
-		t.Error("an interval from one sample")
+	if _, err := Estimated(s, Shard{0.001, 100}, 1, inOrder); err == nil {
+		t.Error("an interval from one shard")
 	}
 	s.Pools[0].Workers = 5000
 	if _, err := Run(s); err == nil || !strings.Contains(err.Error(), "one router takes 4096") {
 		t.Errorf("5000 workers: %v", err)
 	}
 	s.Traffic[0].Replay = &Replay{}
-	if _, err := (Sample{0.5, 1}).Of(s); err == nil || !strings.Contains(err.Error(), "replays a trace") {
+	if _, err := (Shard{0.5, 1}).Of(s); err == nil || !strings.Contains(err.Error(), "replays a trace") {
 		t.Errorf("of a replay: %v", err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 func newShard() *cobra.Command {
-	var p sim.Sample
+	var p sim.Shard
 	var count int
 	var asJSON bool
 	cmd := &cobra.Command{

@@ -1,0 +1,108 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// parts are the mechanisms of a scaler that are turned off, one row of the table each.
+var parts = []struct {
+	name string
+	off  func(*ScaleSpec)
+}{
+	{"as it is", func(*ScaleSpec) {}},
+	{"no_forecast", func(s *ScaleSpec) { s.NoForecast = true }},
+	{"no_warm_pool", func(s *ScaleSpec) { s.NoWarmPool = true }},
+	{"no_forecast, no_warm_pool", func(s *ScaleSpec) { s.NoForecast, s.NoWarmPool = true, true }},
+	{"utilisation", func(s *ScaleSpec) { s.Utilisation = true }},
+}
+
+// fixed gives a pool as many workers all the time.
+func fixed(workers int) func(*PoolSpec) {
+	return func(p *PoolSpec) { p.Workers, p.Scale = workers, nil }
+}
+
+// knowing gives a pool the clairvoyant scaler.
+func knowing(serve float64) func(*PoolSpec) {
+	return func(p *PoolSpec) { p.Scale.Clairvoyant = serve }
+}
+
+// with runs the scenario with its pool changed.
+func (sc *Scenario) with(name string, change func(*PoolSpec)) (Ablation, error) {
+	other := *sc
+	pool := sc.Pools[0]
+	spec := *pool.Scale
+	pool.Scale = &spec
+	change(&pool)
+	other.Pools = []PoolSpec{pool}
+	r, err := Run(&other)
+	if err != nil {
+		return Ablation{}, fmt.Errorf("%s: %w", name, err)
+	}
+	return Ablation{name, r.Total.Attainment, r.Fleet.Count, r.Fleet.Dollars}, nil
+}
+
+// Of returns the part of a scenario, which is not changed.
+func (p Shard) Of(sc *Scenario) (*Scenario, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	out := *sc
+	out.Duration, out.Window = p.sooner(sc.Duration), max(time.Second, p.sooner(sc.Window))
+	out.Pools, out.Traffic, out.Events = slices.Clone(sc.Pools), slices.Clone(sc.Traffic), slices.Clone(sc.Events)
+	for i := range out.Pools {
+		pool := &out.Pools[i]
+		pool.Workers = p.some(pool.Workers)
+		pool.QueueDepth = p.some(pool.QueueDepth)
+		if pool.Scale != nil {
+			s := *pool.Scale
+			s.Min, s.Max, s.Budget = p.some(s.Min), p.some(s.Max), s.Budget*p.Share
+			s.Day = p.sooner(s.Day)
+			pool.Scale = &s
+		}
+	}
+	for i := range out.Traffic {
+		if err := p.ofTraffic(&out.Traffic[i]); err != nil {
+			return nil, err
+		}
+	}
+	for i := range out.Events {
+		e := &out.Events[i]
+		e.At, e.Lose, e.Start = p.sooner(e.At), p.some(e.Lose), p.some(e.Start)
+	}
+	return &out, out.Validate()
+}
+
+func (p Shard) ofTraffic(t *TrafficSpec) error {
+	if t.Replay != nil {
+		return errors.New("traffic " + t.Name + " replays a trace, of which no share can be taken: want a rate or a day")
+	}
+	t.Tenants, t.Groups = p.some(t.Tenants), p.some(t.Groups)
+	t.Stamped, t.StampedUntil = p.sooner(t.Stamped), p.sooner(t.StampedUntil)
+	t.Rate = slices.Clone(t.Rate)
+	for i := range t.Rate {
+		t.Rate[i].At, t.Rate[i].PerSecond = p.sooner(t.Rate[i].At), t.Rate[i].PerSecond*p.Share
+	}
+	if t.Day != nil {
+		d := *t.Day
+		d.Trough, d.Peak, d.Mean = d.Trough*p.Share, d.Peak*p.Share, d.Mean*p.Share
+		d.PeakAt, d.Length = p.sooner(d.PeakAt), p.sooner(d.Length)
+		t.Day = &d
+	}
+	return nil
+}
+
+// some returns the share of a number, at least one of any.
+func (p Shard) some(n int) int {
+	if n == 0 {
+		return 0
+	}
+	return max(1, int(math.Round(float64(n)*p.Share)))
+}
+
+func (p Shard) sooner(d time.Duration) time.Duration {
+	return time.Duration(math.Round(float64(d) / p.Pace))
+}
