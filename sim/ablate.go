@@ -32,9 +32,6 @@ const (
 	serveMost  = 4
 )
 
-// Each calls do with every number below n, side by side if it likes.
-type Each func(n int, do func(i int))
-
 // Ablate runs a scenario, whose one pool is scaled, with each scaler.
 func Ablate(sc *Scenario, each Each) (*Ablations, error) {
 	if len(sc.Pools) != 1 || sc.Pools[0].Scale == nil {
@@ -93,4 +90,13 @@ func (a *Ablations) findClairvoyant(sc *Scenario) (serve float64, err error) {
 		return 0, errors.New("no number of workers meets the objectives: raise max, or change the objectives")
 	}
 	return low, nil
+}
+
+// with runs the scenario with its pool changed.
+func (sc *Scenario) with(name string, change func(*PoolSpec)) (Ablation, error) {
+	r, err := Run(sc.changed(change))
+	if err != nil {
+		return Ablation{}, fmt.Errorf("%s: %w", name, err)
+	}
+	return Ablation{name, r.Total.Attainment, r.Fleet.Count, r.Fleet.Dollars}, nil
 }

@@ -6,24 +6,6 @@ import (
 	"math"
 )
 
-// A Shard is the part of a scenario that is simulated, where the whole would take too long.
-type Shard struct {
-	// Share is the part of the users and of the workers: a fleet of thousands behaves as many
-	// smaller ones do, if these are not too small.
-	Share float64
-	// Pace is how many times as fast the load changes over time. Requests take as long as they
-	// do, and workers start as slowly; so it is harder for a scaler.
-	Pace float64
-}
-
-// Validate reports whether the shard is one.
-func (p Shard) Validate() error {
-	if !(p.Share > 0 && p.Share <= 1) || !(p.Pace >= 1 && p.Pace <= 1000) {
-		return fmt.Errorf("a share of %g at a pace of %g: want more than 0 and at most 1, and 1 to 1000", p.Share, p.Pace)
-	}
-	return nil
-}
-
 // An Estimate is a figure of the whole scenario, from shards of it.
 type Estimate struct {
 	Name  string  `json:"name"`

@@ -49,8 +49,8 @@ type scaling struct {
 
 func newStation(p *PoolSpec, seed uint64, m *meter) (*station, error) {
 	if p.Workers > kvindex.WorkersMax {
-		return nil, fmt.Errorf("pool %s has %d workers, and one router takes %d: simulate a part of it (parley sim shard)",
-			p.Name, p.Workers, kvindex.WorkersMax)
+		return nil, fmt.Errorf("pool %s has %d workers, and one router takes %d: simulate a part of it "+
+			"(parley sim shard)", p.Name, p.Workers, kvindex.WorkersMax)
 	}
 	machine, err1 := p.machine()
 	shares, err2 := p.reserve()

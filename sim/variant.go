@@ -1,12 +1,14 @@
 package sim
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"time"
 )
+
+// Each calls do with every number below n, side by side if it likes.
+type Each func(n int, do func(i int))
 
 // parts are the mechanisms of a scaler that are turned off, one row of the table each.
 var parts = []struct {
@@ -30,19 +32,34 @@ func knowing(serve float64) func(*PoolSpec) {
 	return func(p *PoolSpec) { p.Scale.Clairvoyant = serve }
 }
 
-// with runs the scenario with its pool changed.
-func (sc *Scenario) with(name string, change func(*PoolSpec)) (Ablation, error) {
+// changed returns the scenario with its pool changed.
+func (sc *Scenario) changed(change func(*PoolSpec)) *Scenario {
 	other := *sc
 	pool := sc.Pools[0]
 	spec := *pool.Scale
 	pool.Scale = &spec
 	change(&pool)
 	other.Pools = []PoolSpec{pool}
-	r, err := Run(&other)
-	if err != nil {
-		return Ablation{}, fmt.Errorf("%s: %w", name, err)
+	return &other
+}
+
+// A Shard is the part of a scenario that is simulated, where the whole would take too long.
+type Shard struct {
+	// Share is the part of the users and of the workers: a fleet of thousands behaves as many
+	// smaller ones do, if these are not too small.
+	Share float64
+	// Pace is how many times as fast the load changes over time. Requests take as long as they
+	// do, and workers start as slowly; so it is harder for a scaler.
+	Pace float64
+}
+
+// Validate reports whether the shard is one.
+func (p Shard) Validate() error {
+	if !(p.Share > 0 && p.Share <= 1) || !(p.Pace >= 1 && p.Pace <= 1000) {
+		return fmt.Errorf("a share of %g at a pace of %g: want more than 0 and at most 1, and 1 to 1000", p.Share,
+			p.Pace)
 	}
-	return Ablation{name, r.Total.Attainment, r.Fleet.Count, r.Fleet.Dollars}, nil
+	return nil
 }
 
 // Of returns the part of a scenario, which is not changed.
@@ -78,7 +95,7 @@ func (p Shard) Of(sc *Scenario) (*Scenario, error) {
 
 func (p Shard) ofTraffic(t *TrafficSpec) error {
 	if t.Replay != nil {
-		return errors.New("traffic " + t.Name + " replays a trace, of which no share can be taken: want a rate or a day")
+		return fmt.Errorf("traffic %s replays a trace, of which no share can be taken: want a rate or a day", t.Name)
 	}
 	t.Tenants, t.Groups = p.some(t.Tenants), p.some(t.Groups)
 	t.Stamped, t.StampedUntil = p.sooner(t.Stamped), p.sooner(t.StampedUntil)
