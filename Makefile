@@ -201,6 +201,12 @@ chaos: ## kill, stop, cut off and restart real workers under 64 streams, for CHA
 foreign: ## drive engines of others for real: PARLEY_LLAMA_SERVER=llama-server PARLEY_VLLM_SIM=llm-d-inference-sim (absolute paths)
 	$(GO) test ./worker ./worker/host ./cmd/parley -run 'Simulator|Llama' -count=1 -v -timeout 20m
 
+.PHONY: kv-store
+kv-store: ## keys and values in a real Redis, a Redis cluster and a real S3 server, which are built and started here
+	./test/need-redis.sh
+	server=$$(./test/need-s3.sh) && PARLEY_S3_SERVER=$$server PARLEY_REDIS_CLUSTER=1 \
+		$(GO) test ./worker/kvstore ./worker/host -run Store -count=1 -v -timeout 20m
+
 SAFETY_DATA ?= ../shared/data/safety
 SAFETY_CORPORA ?= ../shared/data/corpora
 SAFETY_SETS ?=

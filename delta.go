@@ -38,7 +38,7 @@ type Delta struct {
 	// more than one: again after each move.
 	Routing *Routing `json:"routing,omitempty"`
 	// Transfer is set in the first delta of a request that named a worker to fetch from
-	// ([Request.Fetch]).
+	// ([Request.Fetch]), or whose worker asked a store of blocks.
 	Transfer *Transfer `json:"transfer,omitempty"`
 	// Timings is what a worker elsewhere measured itself, in its first and in its last
 	// delta. It may stand beside an error.
@@ -154,6 +154,9 @@ type Usage struct {
 	Estimated bool `json:",omitzero"`
 	// Routing is who gave the last of the answer; nil where there is one worker.
 	Routing *Routing `json:",omitzero"`
+	// Transfer is what an engine in this process read from a store of blocks instead of
+	// computing it; nil if it asked for nothing.
+	Transfer *Transfer `json:"-"`
 }
 
 // TurnWait returns the part of Queued that was the wait for a turn in a pass.

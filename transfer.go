@@ -28,9 +28,9 @@ type BlockSource struct {
 	Within time.Duration
 }
 
-// A Transfer says what came of a [BlockSource].
+// A Transfer says what came of a [BlockSource], or of a store of blocks.
 type Transfer struct {
-	// From is the worker that was asked.
+	// From is the worker or the store that was asked.
 	From string
 	// AskedTokens were missing, and CameTokens of them came, in Bytes.
 	AskedTokens, CameTokens int

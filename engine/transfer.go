@@ -36,6 +36,36 @@ func (e *Engine) ReadBlocks(ctx context.Context, names []parley.BlockHash, room 
 	return copied, nil
 }
 
+// A Sweep goes through the blocks in memory, to find those that are worth keeping elsewhere.
+type Sweep struct {
+	// Least is the least chance of being used again that a block must have. Known reports
+	// blocks that are kept already; it runs on the loop's own goroutine.
+	Least float64
+	Known func(name *parley.BlockHash) bool
+
+	next int32
+}
+
+// sweepBlocks is how many blocks are looked at between two passes: some hundred microseconds.
+const sweepBlocks = 2048
+
+// Next appends to dst what it finds among the next blocks, and reports whether it has seen all
+// of them. After an error, dst may still be read.
+func (s *Sweep) Next(ctx context.Context, e *Engine, dst []kv.Prospect) (list []kv.Prospect, whole bool, err error) {
+	from, next := s.next, int32(0)
+	found := make(chan []kv.Prospect, 1)
+	err = e.visit(ctx, func(l *loop) {
+		var some []kv.Prospect
+		some, next = l.sched.Prospects(nil, from, sweepBlocks, s.Least, s.Known)
+		found <- some
+	})
+	if err != nil {
+		return dst, false, err
+	}
+	s.next = next
+	return append(dst, <-found...), next == 0, nil
+}
+
 func (l *loop) readBlocks(names []parley.BlockHash, room []byte) (n int) {
 	size := l.cfg.Content.Bytes
 	for ; n < len(names) && len(room) >= size; n++ {
@@ -55,6 +85,7 @@ type Intake struct {
 	engine *Engine
 	room   *sched.Intake
 	sched  *sched.Scheduler // that it is an intake of: a restarted loop has another
+	each   time.Duration
 }
 
 // OpenIntake makes room for the blocks among the first tokens of what r asks to compute
@@ -69,6 +100,7 @@ func (e *Engine) OpenIntake(ctx context.Context, r *parley.Request, tokens int) 
 	most := min(tokens, len(q.Tokens)-1) / kv.BlockTokens // the last token is computed in any case
 	err := e.visit(ctx, func(l *loop) {
 		in.sched, in.room = l.sched, l.sched.OpenIntake(q, most, l.cfg.Now())
+		in.each = l.sched.BlockTime()
 	})
 	if err != nil { // it may still be opened, before it is closed
 		e.inbox.ask(look{do: in.end, done: make(chan struct{}), err: new(error)})
@@ -105,6 +137,9 @@ func (e *Engine) intakeSeq(r *parley.Request) *sched.Seq {
 
 // Missing returns the names of the blocks to bring, in order.
 func (in *Intake) Missing() []parley.BlockHash { return in.room.Missing() }
+
+// BlockTime returns how long computing one of them is expected to take; 0 if that is not known.
+func (in *Intake) BlockTime() time.Duration { return in.each }
 
 // Put takes the next blocks, one after the other in data. The error is [ErrNoRoom] if the
 // intake has ended. After any error, data may still be read.

@@ -93,7 +93,15 @@ func work(ctx context.Context, s *settings.Settings, out io.Writer) (err error) 
 	if s.Worker.Role == parley.RolePrefill && s.Target == 0 {
 		s.Target = -1 // no answer is written here that long steps would delay
 	}
+	blocks, err := s.OpenKVStore(log)
+	if err != nil {
+		return err
+	}
 	cfg := serverConfig(s, out)
+	if blocks != nil {
+		cfg.Metrics = blocks.Metrics()
+		defer func() { err = errors.Join(err, blocks.Close()) }()
+	}
 	if cfg.PeerTLS, err = WorkerTLS(s, log); err != nil {
 		return err
 	}

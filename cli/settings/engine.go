@@ -18,6 +18,7 @@ func (s *Settings) HostConfig(name string, log *slog.Logger) host.Config {
 		KVType:         s.KVType,
 		KVHostBytes:    s.KVHost,
 		KVDiskBytes:    s.KVDisk,
+		KVStore:        s.KVStore.opened,
 		DataDir:        s.Data,
 		ContextTokens:  s.Context,
 		Seqs:           s.Seqs,

@@ -112,7 +112,7 @@ var List = withSecretFiles(slices.Concat([]Setting{
 	{Key: "log-level", wants: "debug, info, warn or error",
 		Help: "log at `LEVEL` and above: debug, info, warn or error (default info)",
 		set:  func(s *Settings, text string) error { return s.LogLevel.UnmarshalText([]byte(text)) }},
-}, traceSettings, objectiveSettings, overloadSettings, fleetSettings, upstreamSettings, economySettings,
+}, kvStoreSettings, traceSettings, objectiveSettings, overloadSettings, fleetSettings, upstreamSettings, economySettings,
 	tenantSettings, issuerSettings, limitSettings,
 	safetySettings))
 
@@ -124,6 +124,7 @@ var everySetting = slices.Concat(List, workerOnly)
 // and so are a worker's, too.
 var hosting = []string{
 	"addr", "model", "data", "drain", "kv-tokens", "kv-type", "kv-host", "kv-disk", "context", "seqs", "step-tokens",
+	"kv-store", "kv-store-url-file", "kv-store-bandwidth", "kv-store-keep", "kv-store-wait",
 	"tpot-target", "background-wait",
 	"slo-ttft", "slo-ttft-cached", "slo-tpot", "tiers", "speculate", "draft", "device", "weights",
 	"threads", "cpu", "numerics",

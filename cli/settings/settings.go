@@ -77,6 +77,7 @@ type Engine struct {
 	KVType     compute.KVType
 	KVHost     int64 // bytes
 	KVDisk     int64 // bytes
+	KVStore    KVStore
 	Context    int
 	Seqs       int
 	StepTokens int

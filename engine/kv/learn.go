@@ -69,7 +69,9 @@ type learner struct {
 	waiting [kinds][buckets]float64 // are at that age now
 	// worth is the expected hits per second of keeping a block, for the best
 	// length of time, at the lower edge of each bucket.
-	worth      [kinds][buckets + 1]float64
+	worth [kinds][buckets + 1]float64
+	// later is the chance that a block is used again at all, by its age.
+	later      [kinds][buckets]float64
 	edges      [buckets + 1]float64 // seconds
 	spanBlocks float64              // mean size of spans: blocks used as one are one observation
 	next       int                  // the kind whose worth is computed next
@@ -180,6 +182,11 @@ func (l *learner) value(kind int, chance *[buckets]float64) {
 		l.worth[kind][k] = bestHits / bestSeconds
 	}
 	l.worth[kind][buckets] = l.worth[kind][buckets-1]
+	later := 0.0
+	for k := buckets - 1; k >= 0; k-- {
+		later = chance[k] + (1-chance[k])*later
+		l.later[kind][k] = later
+	}
 }
 
 // worthAt returns what a block is worth at an exact age in seconds within its bucket.

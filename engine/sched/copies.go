@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"parley"
 	"parley/engine/kv"
 )
 
@@ -48,14 +49,29 @@ func (s *Scheduler) tooSlow() kv.Tier {
 	if !s.pace.Known() || s.transfers.pace.claims%retryClaims == 0 {
 		return 0
 	}
-	chunk := Work{Rows: s.cfg.StepTokens}
-	again := s.pace.Predict(chunk.Add(kv.BlockTokens, 0)) - s.pace.Predict(chunk)
+	again := s.BlockTime()
 	for t := kv.Host; int(t) < kv.Tiers; t++ {
 		if s.transfers.pace.block[t][kv.Device] > again+copyDoubt {
 			return t
 		}
 	}
 	return 0
+}
+
+// BlockTime returns how long computing one more block is expected to take in a pass that is
+// full; 0 if that is not known.
+func (s *Scheduler) BlockTime() time.Duration {
+	if !s.pace.Known() {
+		return 0
+	}
+	chunk := Work{Rows: s.cfg.StepTokens}
+	return s.pace.Predict(chunk.Add(kv.BlockTokens, 0)) - s.pace.Predict(chunk)
+}
+
+// Prospects lists blocks that may be worth keeping elsewhere; see [kv.Cache.Prospects].
+func (s *Scheduler) Prospects(dst []kv.Prospect, from int32, most int, least float64,
+	known func(*parley.BlockHash) bool) ([]kv.Prospect, int32) {
+	return s.cache.Prospects(dst, from, most, least, known)
 }
 
 // board copies blocks of a sequence to their place, as far as the pass has time

@@ -175,6 +175,7 @@ func (t *teller) leg(number int, l *parley.Attempt, elapsed time.Duration) {
 
 // inProcess appends the stages of an engine in this process.
 func (t *teller) inProcess(u *parley.Usage, first time.Duration) {
+	t.fetch(u.Transfer)
 	t.add("worker", "hand to the engine", "in this process: no hop", first-t.at-u.Queued-u.Prefill)
 	t.engine(u, nil, 0)
 }
@@ -225,7 +226,8 @@ func (t *teller) timings(l *parley.Attempt) {
 	}
 }
 
-// fetch appends the time that a worker waited for blocks of another one, and returns it.
+// fetch appends the time that a worker waited for blocks of another one or of a store, and
+// returns it.
 func (t *teller) fetch(m *parley.Transfer) time.Duration {
 	if m == nil {
 		return 0

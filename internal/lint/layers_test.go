@@ -37,6 +37,7 @@ var layers = [][]string{
 	{"gateway/answer", "gateway/hijack", "gateway/issuer"},
 	{"gateway/dialect"},
 	{"gateway/infer"},
+	{"worker/kvstore"},
 	{"gateway/admin", "gateway/audit", "gateway/otlp", "gateway/batch", "gateway/ledger", "gateway/tenant", "queue"},
 	{"gateway/openai", "gateway/convo", "gateway/limit", "gateway/relay", "gateway/safety", "gateway/accounts"},
 	{"gateway/db", "gateway/anthropic", "gateway/suggest", "gateway/lark", "fleet/kube"},

@@ -25,14 +25,9 @@ type Redis struct {
 // this machine the test is skipped.
 func StartRedis(t testing.TB) *Redis {
 	t.Helper()
-	r := &Redis{}
-	for _, name := range []string{"redis-server", "valkey-server"} {
-		if path, err := exec.LookPath(name); err == nil && r.program == "" {
-			r.program = path
-		}
-	}
+	r := &Redis{program: redisProgram()}
 	if r.program == "" {
-		t.Skip("there is no redis-server: shared limits are NOT tested; run test/need-redis.sh")
+		t.Skip("there is no redis-server: what needs it is NOT tested; run test/need-redis.sh")
 	}
 	dir, err := os.MkdirTemp("", "parley-redis") // a socket's path must be short
 	if err != nil {
@@ -46,6 +41,16 @@ func StartRedis(t testing.TB) *Redis {
 	})
 	r.Start(t)
 	return r
+}
+
+// redisProgram returns where Redis or Valkey is on this machine; empty if it is not.
+func redisProgram() string {
+	for _, name := range []string{"redis-server", "valkey-server"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	return ""
 }
 
 // Start starts it again, with nothing in it.

@@ -15,6 +15,7 @@ import (
 	"parley/engine/kv"
 	"parley/engine/sched"
 	"parley/model/weights"
+	"parley/worker/kvstore"
 )
 
 // Config says how one model is hosted. The zero value works.
@@ -31,6 +32,8 @@ type Config struct {
 	// disk under DataDir, keep what the pool has no room for. 0 means none.
 	KVHostBytes, KVDiskBytes int64
 	DataDir                  string
+	// KVStore is behind them all and shared with other workers; nil means none.
+	KVStore *kvstore.Store
 	// ContextTokens bounds prompt and answer together; 0 means what the model
 	// was made for, or the whole pool if that is smaller.
 	ContextTokens int
@@ -187,6 +190,6 @@ func nameOf(ck *weights.Checkpoint) string {
 // forDraft returns how the draft model of a model is hosted.
 func (c Config) forDraft() Config {
 	c.Name, c.Draft, c.DraftName = c.DraftName, nil, ""
-	c.KVHostBytes, c.KVDiskBytes = 0, 0 // what it has not, it computes again
+	c.KVHostBytes, c.KVDiskBytes, c.KVStore = 0, 0, nil // what it has not, it computes again
 	return c
 }

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 
 	"parley"
@@ -21,6 +22,7 @@ import (
 	"parley/model/weights"
 	"parley/token"
 	"parley/worker"
+	"parley/worker/kvstore"
 )
 
 // A Host serves one model. It implements [parley.Worker].
@@ -36,7 +38,8 @@ type Host struct {
 
 	backend compute.Backend
 	tiers   *tier.Store
-	journal *worker.Journal // nil unless followed
+	store   *kvstore.Backing // nil without
+	journal *worker.Journal  // nil unless followed
 	blocks  int
 	draft   *draft // nil without
 	ck      *weights.Checkpoint
@@ -125,7 +128,7 @@ func Start(plan *Plan) (*Host, error) {
 	}
 	metrics.readings(e, plan.blockBytes())
 	metrics.device(measured.meter)
-	return &Host{
+	h := &Host{
 		Engine:    e,
 		Tokenizer: tokenizer,
 		Template:  template,
@@ -138,7 +141,20 @@ func Start(plan *Plan) (*Host, error) {
 		draft:     d,
 		measured:  measured,
 		ck:        ck,
-	}, nil
+	}
+	if cfg.KVStore != nil {
+		h.store = cfg.KVStore.Behind(e, plan.format(h))
+	}
+	return h, nil
+}
+
+// Generate answers r; see [parley.Worker]. What a store behind the engine has of it is not
+// computed.
+func (h *Host) Generate(ctx context.Context, r *parley.Request) iter.Seq2[parley.Delta, error] {
+	if h.store == nil {
+		return h.Engine.Generate(ctx, r)
+	}
+	return h.store.Generate(ctx, r)
 }
 
 // loggedPasses has every pass written to a log that takes debug messages: parley bench
@@ -182,6 +198,9 @@ func ends(cfg *weights.Config, t *token.Tokenizer) []parley.Token {
 // Close ends the engine and gives all memory back.
 func (h *Host) Close() error {
 	h.measured.close()
+	if h.store != nil {
+		h.store.Close()
+	}
 	return errors.Join(h.Engine.Close(), h.draft.close(), h.backend.Close(), h.tiers.Close(), h.ck.Close())
 }
 

@@ -58,6 +58,8 @@ type ServerConfig struct {
 	// PeerTLS returns how the next connection to another worker speaks TLS, to fetch blocks
 	// from it; nil means with servers that the system trusts.
 	PeerTLS func() *tls.Config
+	// Metrics are shown with the worker's own.
+	Metrics []prometheus.Collector
 	// Log receives faults; nil means none.
 	Log *slog.Logger
 	// Traced is told of each answer that belongs to a trace which is kept; nil for
@@ -404,6 +406,7 @@ func (s *Server) register() {
 				return 0
 			}))
 	}
+	s.registry.MustRegister(s.cfg.Metrics...)
 	s.registry.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "vllm:cache_config_info", Help: "The key/value pool.",
 			ConstLabels: prometheus.Labels{"block_size": fmt.Sprint(compute.BlockTokens),

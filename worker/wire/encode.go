@@ -26,7 +26,7 @@ const (
 	hasApart
 	hasThoughts
 	hasCalls
-	hasTransfer // only to clients that have asked for one
+	hasTransfer
 	hasUnknown
 )
 

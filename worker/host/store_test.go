@@ -1,0 +1,211 @@
+package host
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
+	"parley"
+	"parley/compute"
+	"parley/internal/testkit"
+	"parley/worker"
+	"parley/worker/kvstore"
+)
+
+// openStore opens a store that is asked for everything, whatever it takes.
+func openStore(t *testing.T, url string) *kvstore.Store {
+	t.Helper()
+	s, err := kvstore.Open(kvstore.Config{URL: url, Wait: time.Minute, Bandwidth: 1 << 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// counted returns the sum of a store's counter over all labels, or over those with an outcome.
+func counted(t *testing.T, s *kvstore.Store, name, outcome string) (sum float64) {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(s.Metrics()...)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.Metric {
+			if f.GetName() == name && (outcome == "" || m.Label[0].GetValue() == outcome) {
+				sum += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return sum
+}
+
+// awaitWrites returns when a store has taken a number of blocks in all.
+func awaitWrites(t *testing.T, s *kvstore.Store, blocks int) {
+	t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		n := counted(t, s, "parley_kv_store_writes_total", "written")
+		if n >= float64(blocks) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%v of %d blocks were written", n, blocks)
+		}
+	}
+}
+
+func fullBlocks(r *parley.Request) int { return (len(r.Prompt) - 1) / compute.BlockTokens }
+
+// stores calls test with each kind of store that there is.
+func stores(t *testing.T, test func(t *testing.T, url string)) {
+	t.Run("redis", func(t *testing.T) { test(t, testkit.StartRedis(t).URL) })
+	t.Run("cluster", func(t *testing.T) { test(t, testkit.StartRedisCluster(t)) })
+	t.Run("bucket", func(t *testing.T) { test(t, testkit.StartS3(t)) })
+}
+
+// TestStoreIsShared has one worker compute a prompt, and another one, which knows nothing of the
+// first but their store, find it there: with all types of the pool, greedily and with a seed, and
+// also after the first has ended. Tenants and types stay apart.
+func TestStoreIsShared(t *testing.T) {
+	stores(t, func(t *testing.T, url string) {
+		for kind := range compute.KVType(compute.KVTypes) {
+			t.Run(kind.String(), func(t *testing.T) {
+				model := Config{KVTokens: 8192, ContextTokens: 2048, KVType: kind}
+				plain, _ := startWorker(t, ServerConfig{}, model)
+				given := openStore(t, url)
+				model.KVStore = given
+				first, _ := startWorker(t, ServerConfig{}, model)
+				r := transferPrompt(t, first)
+				r.Sampling = parley.Sampling{Temperature: 0.9, Seed: 7}
+				want, _, _ := askTransfer(t, plain, r)
+				if got, _, _ := askTransfer(t, first, r); !slices.Equal(got, want) {
+					t.Errorf("with a store that is empty: %v, want %v", got, want)
+				}
+				awaitWrites(t, given, fullBlocks(r))
+				if err := first.Sleep(false); err != nil {
+					t.Fatal(err)
+				}
+				model.KVStore = openStore(t, url)
+				_, at := startWorker(t, ServerConfig{}, model)
+				second := dialWorker(t, worker.Config{URL: at, Kind: worker.Parley})
+				got, u, moved := askTransfer(t, second, r)
+				if !slices.Equal(got, want) {
+					t.Errorf("with a store: %v, want %v", got, want)
+				}
+				if full := fullBlocks(r) * compute.BlockTokens; moved == nil || moved.Miss != "" ||
+					moved.CameTokens != full || moved.AskedTokens != full || u.CachedTokens != full {
+					t.Errorf("%+v came, %d tokens were cached, want %d", moved, u.CachedTokens, full)
+				}
+				other := *r
+				other.Salt = parley.Salt{9}
+				if got, u, moved := askTransfer(t, second, &other); !slices.Equal(got, want) || u.CachedTokens > 0 ||
+					moved == nil || moved.Miss != "not in the store" || moved.CameTokens > 0 {
+					t.Errorf("another tenant found %+v, %d tokens were cached", moved, u.CachedTokens)
+				}
+			})
+		}
+	})
+}
+
+// TestFaultsOfAStoreChangeNoToken damages what is stored, has the store be silent and be gone:
+// the answer has the same tokens, and after some failures the store is left alone.
+func TestFaultsOfAStoreChangeNoToken(t *testing.T) {
+	server := testkit.StartRedis(t)
+	options, err := redis.ParseURL(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin := redis.NewClient(options)
+	t.Cleanup(func() { _ = admin.Close() })
+	given := openStore(t, server.URL)
+	model := Config{KVTokens: 8192, ContextTokens: 2048, KVStore: given}
+	first, _ := startWorker(t, ServerConfig{}, model)
+	r := transferPrompt(t, first)
+	want, _, _ := askTransfer(t, first, r)
+	awaitWrites(t, given, fullBlocks(r))
+	names := parley.AppendBlockHashes(nil, parley.BlockHash{}, r.Salt, r.Prompt, compute.BlockTokens)
+	key := "parley-kv/" + first.awake.format.Digest() + "/" + names[5].String()
+	ask := func(t *testing.T, s *Server, came int, miss string) {
+		t.Helper()
+		got, u, moved := askTransfer(t, s, r)
+		if !slices.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+		if moved == nil || moved.Miss != miss || moved.CameTokens != came*compute.BlockTokens ||
+			u.CachedTokens != moved.CameTokens {
+			t.Errorf("%+v, %d tokens were cached; want %d and %q", moved, u.CachedTokens, came*compute.BlockTokens, miss)
+		}
+	}
+	t.Run("damaged", func(t *testing.T) {
+		value, err := admin.Get(t.Context(), key).Bytes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		value[len(value)/2] ^= 1
+		if err := admin.Set(t.Context(), key, value, 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		model.KVStore = openStore(t, server.URL)
+		s, _ := startWorker(t, ServerConfig{}, model)
+		ask(t, s, 5, "damaged")
+		for admin.Exists(t.Context(), key).Val() == 0 { // it is written again
+			time.Sleep(5 * time.Millisecond)
+		}
+		sound(t, s)
+		model.KVStore = openStore(t, server.URL)
+		s, _ = startWorker(t, ServerConfig{}, model)
+		ask(t, s, fullBlocks(r), "")
+	})
+	t.Run("incomplete", func(t *testing.T) {
+		if err := admin.Unlink(t.Context(), key).Err(); err != nil {
+			t.Fatal(err)
+		}
+		model.KVStore = openStore(t, server.URL)
+		s, _ := startWorker(t, ServerConfig{}, model)
+		ask(t, s, 5, "not in the store")
+		sound(t, s)
+	})
+	t.Run("silent", func(t *testing.T) {
+		store, err := kvstore.Open(kvstore.Config{URL: server.URL, Wait: 20 * time.Millisecond, Bandwidth: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = store.Close() })
+		model.KVStore = store
+		s, _ := startWorker(t, ServerConfig{}, model)
+		server.Pause(t)
+		defer server.Resume(t)
+		ask(t, s, 0, "too slow")
+		sound(t, s)
+	})
+	t.Run("gone", func(t *testing.T) {
+		server.Stop()
+		model.KVStore = openStore(t, strings.Replace(server.URL, "?db=0", "?db=0&protocol=2", 1))
+		s, _ := startWorker(t, ServerConfig{}, model)
+		const salts = 8
+		asked := 0
+		for i := range salts {
+			r.Salt = parley.Salt{5, byte(i)}
+			got, _, moved := askTransfer(t, s, r)
+			if !slices.Equal(got, want) {
+				t.Errorf("%v, want %v", got, want)
+			}
+			if moved != nil && moved.Miss != "unreachable" {
+				t.Errorf("%+v", moved)
+			} else if moved != nil {
+				asked++
+			}
+		}
+		skipped := counted(t, model.KVStore, "parley_kv_store_lookups_total", "unavailable")
+		if asked < 3 || asked+int(skipped) != salts {
+			t.Errorf("a store that is gone was asked %d times and left alone %v times of %d", asked, skipped, salts)
+		}
+		sound(t, s)
+	})
+}
