@@ -45,17 +45,6 @@ func startHosts(
 	return hosts, free, nil
 }
 
-// openBlocks opens the store of keys and values behind the models, if the settings name one.
-// The caller calls what it returns when the models have ended.
-func openBlocks(s *settings.Settings, registry prometheus.Registerer, log *slog.Logger) (func() error, error) {
-	store, err := s.OpenKVStore(log)
-	if err != nil || store == nil {
-		return func() error { return nil }, err
-	}
-	registry.MustRegister(store.Metrics()...)
-	return store.Close, nil
-}
-
 // openModels opens the checkpoints that the settings name, or the built-in ones.
 func openModels(s *settings.Settings, log *slog.Logger) (out []host.Candidate, err error) {
 	if len(s.Models) == 0 {

@@ -23,6 +23,7 @@ import (
 	"parley/token/gauge"
 	"parley/worker"
 	"parley/worker/host"
+	"parley/worker/kvstore"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -41,6 +42,8 @@ type backend struct {
 	workerTLS func() *tls.Config
 	// gauges are those of the models of upstreams.
 	gauges map[string]*gauge.Gauge
+	// blocks is the store of keys and values behind the hosts; nil without.
+	blocks *kvstore.Store
 	stop   context.CancelFunc
 	finds  sync.WaitGroup
 	absent absentees
@@ -50,6 +53,12 @@ type backend struct {
 func openBack(ctx context.Context, s *settings.Settings, registry prometheus.Registerer, log *slog.Logger,
 	out io.Writer) (b *backend, err error) {
 	b = &backend{}
+	if b.blocks, err = s.OpenKVStore(log); err != nil {
+		return b, err
+	}
+	if b.blocks != nil {
+		registry.MustRegister(b.blocks.Metrics()...)
+	}
 	if s.Computes() {
 		if b.hosts, b.freeBytes, err = startHosts(s, registry, log, out); err != nil {
 			return b, err
@@ -79,7 +88,11 @@ func (b *backend) close() error {
 		b.finds.Wait()
 		errs = append(errs, b.fleet.Close())
 	}
-	return errors.Join(append(errs, closeAll(b.hosts))...)
+	errs = append(errs, closeAll(b.hosts))
+	if b.blocks != nil {
+		errs = append(errs, b.blocks.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // Fronts opens of each model what the gateway needs: how text becomes tokens.

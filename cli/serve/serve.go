@@ -80,11 +80,6 @@ func run(ctx context.Context, s *settings.Settings, out io.Writer) (err error) {
 	if listener, err = speakTLS(listener, s, log); err != nil {
 		return err
 	}
-	closeBlocks, err := openBlocks(s, registry, log)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, closeBlocks()) }()
 	behind, err := openBack(ctx, s, registry, log, out)
 	defer func() { err = errors.Join(err, behind.close()) }()
 	if err != nil {

@@ -31,11 +31,11 @@ var kvStoreSettings = []Setting{
 		Help: "write at most `SIZE` a second to --kv-store; 0 only reads (default 32MiB)"},
 	{Key: "kv-store-keep", wants: "a time such as 24h",
 		set: setTime(func(s *Settings) *time.Duration { return &s.KVStore.Keep }),
-		Help: "have Redis keep keys and values for `DURATION` after they were last written or renewed; a bucket needs a " +
-			"lifecycle rule instead (default 24h)"},
+		Help: "have Redis keep keys and values for `DURATION` after they were last written or renewed; a bucket " +
+			"needs a lifecycle rule instead (default 24h)"},
 	{Key: "kv-store-wait", wants: "a time such as 500ms, or auto", set: setKVStoreWait,
-		Help: "wait for --kv-store up to `DURATION` before computing a prompt; auto asks only where reading is expected " +
-			"to be faster than computing, and waits accordingly (default auto)"},
+		Help: "wait for --kv-store up to `DURATION` before computing a prompt; auto asks only where reading is " +
+			"expected to be faster than computing, and waits accordingly (default auto)"},
 }
 
 func setKVStore(s *Settings, text string) error {

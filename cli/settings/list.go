@@ -112,7 +112,8 @@ var List = withSecretFiles(slices.Concat([]Setting{
 	{Key: "log-level", wants: "debug, info, warn or error",
 		Help: "log at `LEVEL` and above: debug, info, warn or error (default info)",
 		set:  func(s *Settings, text string) error { return s.LogLevel.UnmarshalText([]byte(text)) }},
-}, kvStoreSettings, traceSettings, objectiveSettings, overloadSettings, fleetSettings, upstreamSettings, economySettings,
+}, kvStoreSettings, traceSettings, objectiveSettings, overloadSettings, fleetSettings, upstreamSettings,
+	economySettings,
 	tenantSettings, issuerSettings, limitSettings,
 	safetySettings))
 

@@ -33,6 +33,8 @@ func TestSecretFiles(t *testing.T) {
 		value := secret
 		if s.from.Key == "budget-webhook" {
 			value = "https://example.com/" + secret
+		} else if s.from.Key == "kv-store" {
+			value = "redis://:" + secret + "@example.com"
 		}
 		f := &flagValue{of: &s}
 		if err := f.Set(writeSecret(t, value+"\n", 0o600)); err != nil {
@@ -45,7 +47,7 @@ func TestSecretFiles(t *testing.T) {
 			continue
 		}
 		kept := []string{got.Store, got.WorkerKey, got.JoinToken, got.OperateToken, string(got.SaltKey),
-			got.Economy.Redis, got.Economy.Hook, got.Issuer.ClientSecret}
+			got.Economy.Redis, got.Economy.Hook, got.Issuer.ClientSecret, got.KVStore.URL}
 		if !slices.Contains(kept, value) {
 			t.Errorf("--%s set nothing of %q", s.Key, kept)
 		}

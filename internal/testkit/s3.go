@@ -32,8 +32,8 @@ func StartS3(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := exec.Command(program, "--port", at, "--access", "tester", "--secret", "secret/of+a tester", "--keep-alive",
-		"--quiet", "posix", "--sidecar", meta, dir)
+	server := exec.Command(program, "--port", at, "--access", "tester", "--secret", "secret/of+a tester",
+		"--keep-alive", "--quiet", "posix", "--sidecar", meta, dir)
 	server.Stdout, server.Stderr = log, log
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
@@ -82,7 +82,8 @@ func StartRedisCluster(t testing.TB) string {
 		}
 		nodes = append(nodes, node)
 	}
-	if err := nodes[0].Do(t.Context(), "cluster", "meet", "127.0.0.1", portOf(at[1]), portOf(bus[1])).Err(); err != nil {
+	meet := nodes[0].Do(t.Context(), "cluster", "meet", "127.0.0.1", portOf(at[1]), portOf(bus[1]))
+	if err := meet.Err(); err != nil {
 		t.Fatal(err)
 	}
 	for _, node := range nodes {

@@ -197,8 +197,10 @@ func TestFaultsOfABucket(t *testing.T) {
 			}
 			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
 		}, "failing", "failing"},
-		"shorter": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, size-1)) }, "damaged", ""},
-		"longer":  {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, size+1)) }, "damaged", ""},
+		"shorter": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, size-1)) },
+			"damaged", ""},
+		"longer": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, size+1)) },
+			"damaged", ""},
 		"longer than it says": {func(w http.ResponseWriter, _ *http.Request) {
 			w.(http.Flusher).Flush() // chunked
 			_, _ = w.Write(make([]byte, size+1))
@@ -212,7 +214,8 @@ func TestFaultsOfABucket(t *testing.T) {
 			w.(http.Flusher).Flush()
 			panic(http.ErrAbortHandler)
 		}, "cut off", ""},
-		"hangs up": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "unreachable", "unreachable"},
+		"hangs up": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+			"unreachable", "unreachable"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := fakeBucket(t, test.answer)

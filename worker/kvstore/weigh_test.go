@@ -15,6 +15,8 @@ func TestWhatIsLookedUp(t *testing.T) {
 	const mega = 1 << 20
 	fast := readStats{latency: time.Millisecond, speed: 1 << 30, found: 0.5}
 	far := readStats{latency: 30 * time.Millisecond, speed: 100 << 20, found: 0.5}
+	unknown := readStats{latency: bucketLatency, found: foundGuess}
+	never := readStats{latency: 30 * time.Millisecond, speed: 1 << 30}
 	for name, test := range map[string]struct {
 		shown  readStats
 		ask    lookup
@@ -27,8 +29,8 @@ func TestWhatIsLookedUp(t *testing.T) {
 		"8B, slow engine":     {far, lookup{100, 2 * mega, time.Second}, 6090 * time.Millisecond},
 		"tiny model, far":     {far, lookup{100, 10_000, 100 * time.Microsecond}, 0},
 		"tiny model":          {fast, lookup{100, 10_000, 100 * time.Microsecond}, waitLeast},
-		"nothing measured":    {readStats{latency: bucketLatency, found: foundGuess}, lookup{200, 10_000, 0}, waitLeast},
-		"never finds a thing": {readStats{latency: 30 * time.Millisecond, speed: 1 << 30}, lookup{100, 1000, time.Second}, 0},
+		"nothing measured":    {unknown, lookup{200, 10_000, 0}, waitLeast},
+		"never finds a thing": {never, lookup{100, 1000, time.Second}, 0},
 	} {
 		shown := test.shown
 		within, ok := shown.weigh(test.ask)
