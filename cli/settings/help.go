@@ -22,8 +22,9 @@ var groups = []struct {
 	names []string
 }{
 	{"To begin with", []string{"addr", "model", "config", "data", "device", "context", "keep-alive", "help"}},
-	{"Computing", []string{"kv-tokens", "kv-type", "kv-host", "kv-disk", "kv-store", "kv-store-", "seqs", "step-tokens", "tpot-target",
-		"background-wait", "speculate", "draft", "weights", "threads", "cpu", "numerics"}},
+	{"Computing", []string{"kv-tokens", "kv-type", "kv-host", "kv-disk", "kv-store", "kv-store-", "seqs",
+		"step-tokens", "tpot-target", "background-wait", "speculate", "draft", "weights", "threads", "cpu",
+		"numerics"}},
 	{"What is stored", []string{"store", "store-", "titles", "conversations", "keep-"}},
 	{"Access from other machines", []string{"tls-", "allow-origin", "trusted-proxies", "metrics-open", "client-ca",
 		"gateway-ca"}},

@@ -33,7 +33,6 @@ type Settings struct {
 	Fleet
 	Economy Economy
 	Worker  Worker
-	KVStore KVStore
 	// Collector is where traces and the log are sent.
 	Collector Collector
 	// SafetyPolicy is the file that says what is allowed; empty flags only.
@@ -78,6 +77,7 @@ type Engine struct {
 	KVType     compute.KVType
 	KVHost     int64 // bytes
 	KVDisk     int64 // bytes
+	KVStore    KVStore
 	Context    int
 	Seqs       int
 	StepTokens int
