@@ -193,3 +193,32 @@ export interface RequestList {
   /** What can be selected. */
   values: { models: string[]; organizations: string[]; keys: string[]; statuses: string[] };
 }
+
+/** What an autoscaler reports, with the reports before. */
+export interface Scaled {
+  /** What it changes, such as deployment/vllm. */
+  target: string;
+  desired: number;
+  ready: number;
+  starting: number;
+  min: number;
+  max: number;
+  why: string;
+  /** Requests per second: those that came lately, and the most that are expected within the horizon. */
+  rate: number;
+  expected: number;
+  horizon_seconds: number;
+  /** Of a worker, and of all, in an hour; 0 if they are not known. */
+  price: number;
+  budget: number;
+  cost: number;
+  cost_desired: number;
+  /** Which process scales, if another one reports. */
+  stands_by?: string;
+  problem?: string;
+  /** When it reported, in Unix seconds; stale if that is too long ago. */
+  at: number;
+  stale: boolean;
+  /** What was expected of a time was said before it. */
+  points: { at: number; desired: number; ready: number; rate: number | null; expected: number | null; cost: number }[];
+}

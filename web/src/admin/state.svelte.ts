@@ -16,6 +16,7 @@ const all = [
   { id: 'prefix', title: 'Prefixes', needs: 'fleet' },
   { id: 'audit', title: 'Audit', needs: 'audit' },
   { id: 'plan', title: 'Plan' },
+  { id: 'scale', title: 'Scaling', needs: 'fleet' },
   { id: 'server', title: 'Server' },
   { id: 'help', title: 'Help' },
 ] as const;
