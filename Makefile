@@ -193,6 +193,10 @@ fleet: build ## a gateway and WORKERS workers on this machine, and a live table 
 k8s: ## scale with a real Kubernetes API server and etcd, which are built into the user's cache (about fifteen minutes, once)
 	PARLEY_KUBE=$$(./test/need-k8s.sh) $(GO) test ./cli/fleetctl -count=1 -v -timeout 30m -run TestRealKubernetes
 
+.PHONY: scale-day
+scale-day: ## three to six workers here follow the load of a compressed day; fails if a request fails or objectives are missed [DAY=20m]
+	$(GO) test ./cmd/parley -count=1 -v -timeout 3h -run '^TestScaleDay$$' -args -day $(or $(DAY),20m)
+
 .PHONY: chaos
 chaos: ## kill, stop, cut off and restart real workers under 64 streams, for CHAOS each (default a minute)
 	./test/postgres.sh $(GO) test ./cmd/parley -run 'TestKilledWorkers|TestStoppedWorkers|TestRollingRestart|TestCutNetwork|TestGatewaysSideBySide' -v -timeout 30m -args -chaos $(CHAOS)

@@ -109,6 +109,7 @@ func (f *scaleFlags) add(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.Wait, "wait", 500*time.Millisecond, "let requests wait at most `DURATION` in the queue")
 	flags.DurationVar(&f.Steady, "steady", 5*time.Minute, "let a worker leave when fewer were enough for `DURATION`")
 	flags.DurationVar(&f.Idle, "idle", 10*time.Minute, "with --min 0, let all leave after `DURATION` without requests")
+	flags.DurationVar(&f.Day, "day", 24*time.Hour, "expect the load to repeat itself after `DURATION`")
 	flags.Float64Var(&f.Price, "price", 0, "a worker costs this `AMOUNT` an hour")
 	flags.Float64Var(&f.Budget, "budget", 0, "let all workers together cost at most this `AMOUNT` an hour")
 }

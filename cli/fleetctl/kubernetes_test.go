@@ -3,6 +3,8 @@ package fleetctl
 import (
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -23,6 +25,35 @@ func podsOf(cluster *kube.Cluster, target kube.Target, name string, said *orders
 		clock:   func() time.Time { return begun }, // as early as steps may be
 		leaving: map[string]time.Time{},
 		lease:   &kube.Lease{Cluster: cluster, Name: "scale", Identity: name, Duration: leaseLasts},
+	}
+}
+
+// TestManifestNamesTheLease keeps the role of the manifest in step with what is asked for.
+func TestManifestNamesTheLease(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(testkit.Root(), "deploy", "kubernetes", "scale.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, target, _ := strings.Cut(string(text), "--kubernetes=")
+	target, _, _ = strings.Cut(target, "\n")
+	config := filepath.Join(t.TempDir(), "config")
+	if err := os.WriteFile(config, []byte("current-context: a\ncontexts: [{name: a, context: {cluster: c}}]\n"+
+		"clusters: [{name: c, cluster: {server: \"http://127.0.0.1:1\"}}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, err := (&podFlags{target: target, config: config}).pods(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{p.lease.Name, p.target.Name} {
+		if !strings.Contains(string(text), "resourceNames: ["+name+"]") {
+			t.Errorf("the role does not name %s", name)
+		}
+	}
+	for _, wrong := range []podFlags{{target: "vllm", config: config}, {target: target, config: "/nowhere"}} {
+		if _, err := wrong.pods(nil); err == nil {
+			t.Errorf("%+v is taken", wrong)
+		}
 	}
 }
 
