@@ -198,8 +198,8 @@ scale-day: ## three to six workers here follow the load of a compressed day; fai
 	$(GO) test ./cmd/parley -count=1 -v -timeout 3h -run '^TestScaleDay$$' -args -day $(or $(DAY),20m)
 
 .PHONY: chaos
-chaos: ## kill, stop, cut off and restart real workers under 64 streams, for CHAOS each (default a minute)
-	./test/postgres.sh $(GO) test ./cmd/parley -run 'TestKilledWorkers|TestStoppedWorkers|TestRollingRestart|TestCutNetwork|TestGatewaysSideBySide' -v -timeout 30m -args -chaos $(CHAOS)
+chaos: ## kill, stop, cut off and restart real workers, and damage their blocks, under 64 streams, for CHAOS each (default a minute)
+	./test/postgres.sh $(GO) test ./cmd/parley -run 'TestKilledWorkers|TestStoppedWorkers|TestRollingRestart|TestCutNetwork|TestFaultyBlocks|TestGatewaysSideBySide' -v -timeout 30m -args -chaos $(CHAOS)
 
 .PHONY: foreign
 foreign: ## drive engines of others for real: PARLEY_LLAMA_SERVER=llama-server PARLEY_VLLM_SIM=llm-d-inference-sim (absolute paths)

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"flag"
@@ -42,6 +43,7 @@ type crew struct {
 // A hand is a worker that is killed and started again at one address.
 type hand struct {
 	addr, data string
+	via        string   // where gateways and other workers find it, if not at addr
 	within     []string // a command that runs it elsewhere
 	more       []string // settings of its own
 	cmd        *exec.Cmd
@@ -84,7 +86,7 @@ func (c *crew) open(args []string) *crew {
 			c.t.Fatal(err)
 		}
 		c.start(h)
-		args = append(args, "--worker", "http://"+h.addr)
+		args = append(args, "--worker", "http://"+cmp.Or(h.via, h.addr))
 	}
 	for _, h := range c.workers {
 		c.await(h)

@@ -1,10 +1,12 @@
 package host
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -126,6 +128,7 @@ func tamperWith(t *testing.T, target string, change func(*http.Response) error) 
 	}
 	proxy := httputil.NewSingleHostReverseProxy(u)
 	proxy.FlushInterval, proxy.ModifyResponse = -1, change
+	proxy.ErrorLog = log.New(io.Discard, "", 0)
 	proxy.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) }
 	front := httptest.NewServer(proxy)
 	t.Cleanup(front.Close)
@@ -328,6 +331,109 @@ func TestOnlyTheFleetIsGivenBlocks(t *testing.T) {
 		resp.Body.Close()
 		if resp.StatusCode != http.StatusUnauthorized {
 			t.Errorf("a ticket for blocks opens %s: status %d", path, resp.StatusCode)
+		}
+	}
+}
+
+// TestAPeerDiesAtEveryStep cuts the connection to the source after every frame, in the middle
+// of each and before the first: what came whole is used, and the tokens are the same.
+func TestAPeerDiesAtEveryStep(t *testing.T) {
+	model := Config{KVTokens: 8192, ContextTokens: 2048}
+	from, fromURL := startWorker(t, ServerConfig{Key: transferKey}, model)
+	to, _ := startWorker(t, ServerConfig{Key: transferKey}, model)
+	r := transferPrompt(t, from)
+	r.MaxTokens = 4
+	frame := from.awake.format.BlockBytes + 9
+	blocks := (len(r.Prompt) - 1) / compute.BlockTokens
+	for cut := range 2*blocks + 1 { // the last one cuts off the frame that says that all is there
+		r.Salt = parley.Salt{byte(cut), 1}
+		want, _, _ := askTransfer(t, from, r)
+		through := tamperWith(t, fromURL, func(resp *http.Response) error {
+			resp.Body = closeReader{&dyingReader{resp.Body, cut*frame/2 + 5*(cut%2)}, resp.Body}
+			return nil
+		})
+		fetching := *r
+		fetching.Fetch = sourceOf(from, through)
+		got, u, moved := askTransfer(t, to, &fetching)
+		if !slices.Equal(got, want) {
+			t.Errorf("cut %d: %v, want %v", cut, got, want)
+		}
+		came := min(cut*frame/2+5*(cut%2), blocks*frame) / frame * compute.BlockTokens
+		if moved.Miss == "" || moved.CameTokens != came || u.CachedTokens != came {
+			t.Errorf("cut %d: %+v, %d tokens cached, want %d", cut, moved, u.CachedTokens, came)
+		}
+	}
+	sound(t, from, to)
+}
+
+// A dyingReader fails after a number of bytes.
+type dyingReader struct {
+	io.Reader
+	left int
+}
+
+func (d *dyingReader) Read(b []byte) (int, error) {
+	if d.left == 0 {
+		return 0, io.ErrUnexpectedEOF // the proxy breaks the connection off then
+	}
+	n, err := d.Reader.Read(b[:min(len(b), d.left)])
+	d.left -= n
+	return n, err
+}
+
+// TestAReceiverDiesAtEveryStep closes the connection of a worker that fetches after every
+// frame, in the middle of each and before the first: the source lets go of all, and answers
+// the next one.
+func TestAReceiverDiesAtEveryStep(t *testing.T) {
+	model := Config{KVTokens: 8192, ContextTokens: 2048}
+	from, fromURL := startWorker(t, ServerConfig{Key: transferKey}, model)
+	r := transferPrompt(t, from)
+	want, _, _ := askTransfer(t, from, r)
+	var names []byte
+	for _, name := range parley.AppendBlockHashes(nil, parley.BlockHash{}, r.Salt, r.Prompt, compute.BlockTokens) {
+		names = append(names, name[:]...)
+	}
+	body, err := json.Marshal(kvwire.Ask{Format: from.awake.format, Names: names})
+	if err != nil {
+		t.Fatal(err)
+	}
+	frame := from.awake.format.BlockBytes + 9
+	blocks := len(r.Prompt) / compute.BlockTokens
+	for cut := range 2*blocks + 1 {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(fromURL, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, fromURL+kvwire.Path, bytes.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Authorization", "Bearer "+transferKey)
+		if err := req.Write(conn); err != nil {
+			t.Fatal(err)
+		}
+		if cut > 0 {
+			resp, err := http.ReadResponse(bufio.NewReader(conn), req)
+			if err != nil || resp.StatusCode != http.StatusOK {
+				t.Fatal(resp, err)
+			}
+			if _, err := io.ReadFull(resp.Body, make([]byte, cut*frame/2)); err != nil {
+				t.Fatalf("cut %d: %v", cut, err)
+			}
+		}
+		conn.Close()
+	}
+	to, _ := startWorker(t, ServerConfig{Key: transferKey}, model)
+	fetching := *r
+	fetching.Fetch = sourceOf(from, fromURL)
+	if got, _, moved := askTransfer(t, to, &fetching); !slices.Equal(got, want) || moved.Miss != "" {
+		t.Errorf("%v, want %v; %+v", got, want, moved)
+	}
+	sound(t, from, to)
+	for deadline := time.Now().Add(time.Minute); from.peer.Held() > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d bytes are still held", from.peer.Held())
 		}
 	}
 }

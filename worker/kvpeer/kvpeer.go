@@ -70,6 +70,9 @@ func New(secure func() *tls.Config, registry prometheus.Registerer) *Peer {
 // Close lets go of connections that are idle.
 func (p *Peer) Close() { p.client.HTTP.CloseIdleConnections() }
 
+// Held returns how much memory is held for blocks under way.
+func (p *Peer) Held() int64 { return p.client.InFlight() + p.server.InFlight() }
+
 // Serve answers another worker's request for blocks. An error is one that it can still
 // be told of.
 func (p *Peer) Serve(w http.ResponseWriter, r *http.Request, from Owner) error {

@@ -37,7 +37,7 @@ func newMeters(p *Peer, registry prometheus.Registerer) *meters {
 	}
 	held := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "parley_kv_transfer_buffer_bytes",
 		Help: "Memory held for blocks on their way to and from other workers."},
-		func() float64 { return float64(p.client.InFlight() + p.server.InFlight()) })
+		func() float64 { return float64(p.Held()) })
 	if registry != nil {
 		registry.MustRegister(m.fetches, m.served, m.fetchedBytes, m.fetchedTokens, m.givenBytes, m.seconds, held)
 	}
