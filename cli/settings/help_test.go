@@ -22,7 +22,7 @@ func TestEverySettingIsInAGroup(t *testing.T) {
 			t.Errorf("help shows --%s %d times, want once", s.Key, n)
 		}
 	}
-	for _, line := range strings.Split(shown, "\n") {
+	for line := range strings.SplitSeq(shown, "\n") {
 		if len(line) > helpColumns+20 {
 			t.Errorf("a line of help has %d columns: %q", len(line), line)
 		}

@@ -16,7 +16,8 @@ import (
 // flagsOfOthers are what the documents say of other programs.
 var flagsOfOthers = map[string]bool{"--gpus": true, "--env-file": true, "--settings": true, "--profile": true,
 	"--metrics": true, "--enable-metrics": true, "--enable-sleep-mode": true, "--replicas": true,
-	"--kv-events-config": true, "--reasoning-parser": true, "--sleep-idle-seconds": true}
+	"--kv-events-config": true, "--reasoning-parser": true, "--sleep-idle-seconds": true,
+	"--auto-scaling-group-name": true, "--desired-capacity": true}
 
 // TestDocumentsNameRealFlags wants every flag in the documents to be one of a command,
 // or one of another program's.

@@ -17,7 +17,6 @@ import (
 
 	"parley"
 	"parley/cli"
-	"parley/cli/serve"
 	"parley/worker"
 	"parley/worker/workertest"
 )
@@ -245,8 +244,12 @@ func TestWorkerSettings(t *testing.T) {
 			t.Errorf("%q was taken", args)
 		}
 	}
-	if help := serve.NewWorker().Long; !strings.Contains(help, "PARLEY_EVENTS_REPLAY") ||
-		strings.Contains(help, "PARLEY_TITLES") {
-		t.Errorf("the help lists other settings than a worker's:\n%s", help)
+	var help strings.Builder
+	cmd := newRoot()
+	cmd.SetArgs([]string{"worker", "--help"})
+	cmd.SetOut(&help)
+	if err := cmd.ExecuteContext(t.Context()); err != nil ||
+		!strings.Contains(help.String(), "  --events-replay ADDRESS") || strings.Contains(help.String(), "--titles") {
+		t.Errorf("the help lists other settings than a worker's (%v):\n%s", err, help.String())
 	}
 }

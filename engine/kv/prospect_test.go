@@ -2,6 +2,7 @@ package kv
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -71,13 +72,9 @@ func TestProspects(t *testing.T) {
 	}
 	p.use("once")
 	texts := named("running", "once", "commona", "commonb", "commonc")
-	for h, s := range named("common") {
-		texts[h] = s
-	}
+	maps.Copy(texts, named("common"))
 	for i := range 26 {
-		for h, s := range named("common" + string(rune('a'+i))) {
-			texts[h] = s
-		}
+		maps.Copy(texts, named("common"+string(rune('a'+i))))
 	}
 	known := func(h *parley.BlockHash) bool { return texts[*h] == "on" || texts[*h] == "o" }
 	var want []string

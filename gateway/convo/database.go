@@ -35,21 +35,23 @@ var searches = map[db.Kind]finder{
 	db.SQLite: {
 		matches: `d.n IN (SELECT rowid FROM search WHERE search MATCH $1)`,
 		matchQuery: func(exact, begins []string) string {
-			query := `"` + strings.Join(exact, `" AND "`) + `"`
+			var query strings.Builder
+			query.WriteString(`"` + strings.Join(exact, `" AND "`) + `"`)
 			for _, word := range begins {
-				query += ` AND "` + word + `" *`
+				query.WriteString(` AND "` + word + `" *`)
 			}
-			return query
+			return query.String()
 		},
 	},
 	db.Postgres: {
 		matches: `d.lexemes @@ CAST($1 AS tsquery)`,
 		matchQuery: func(exact, begins []string) string {
-			query := "'" + strings.Join(exact, "' & '") + "'"
+			var query strings.Builder
+			query.WriteString("'" + strings.Join(exact, "' & '") + "'")
 			for _, word := range begins {
-				query += " & '" + word + "':*"
+				query.WriteString(" & '" + word + "':*")
 			}
-			return query
+			return query.String()
 		},
 	},
 }

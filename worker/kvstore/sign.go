@@ -26,16 +26,17 @@ func (s *signer) sign(r *http.Request, body [sha256.Size]byte, now time.Time) {
 		headers = append(headers, [2]string{"x-amz-security-token", s.session})
 	}
 	var names []string
-	canonical := r.Method + "\n" + r.URL.EscapedPath() + "\n\n"
+	var canonical strings.Builder
+	canonical.WriteString(r.Method + "\n" + r.URL.EscapedPath() + "\n\n")
 	for _, h := range headers {
 		names = append(names, h[0])
-		canonical += h[0] + ":" + h[1] + "\n"
+		canonical.WriteString(h[0] + ":" + h[1] + "\n")
 		if h[0] != "host" {
 			r.Header.Set(h[0], h[1])
 		}
 	}
 	signed := strings.Join(names, ";")
-	whole := sha256.Sum256([]byte(canonical + "\n" + signed + "\n" + sum))
+	whole := sha256.Sum256([]byte(canonical.String() + "\n" + signed + "\n" + sum))
 	scope := day + "/" + s.region + "/s3/aws4_request"
 	key := []byte("AWS4" + s.secret)
 	for _, part := range []string{day, s.region, "s3", "aws4_request"} {

@@ -122,17 +122,17 @@ func TestSharesOfTheCeilings(t *testing.T) {
 		time.Sleep(Every)
 		check("two passes in half a second", new(0.5), new(2*1080/0.5/10_000), new(2*6400/0.5/100_000))
 		time.Sleep(Every)
-		check("none", num(0), nil, nil)
+		check("none", new(float64(0)), nil, nil)
 		m.Landed()
 		m.Took(3 * time.Second)
 		time.Sleep(Every)
-		check("one that took longer than the second", num(1), new(1080/3./10_000), new(6400/3./100_000))
+		check("one that took longer than the second", new(float64(1)), new(1080/3./10_000), new(6400/3./100_000))
 		m.Landed() // nothing is in the air
 		m.Took(time.Second)
 		time.Sleep(Every)
-		check("one of unknown work", num(1), nil, nil)
-		if s := m.State(); asked != 5 || !same(s.Temperature, num(65)) || s.Name != "GPU" ||
-			!same(s.BandwidthCeiling, num(10_000)) || !same(s.ComputeCeiling, num(100_000)) {
+		check("one of unknown work", new(float64(1)), nil, nil)
+		if s := m.State(); asked != 5 || !same(s.Temperature, new(float64(65))) || s.Name != "GPU" ||
+			!same(s.BandwidthCeiling, new(float64(10_000))) || !same(s.ComputeCeiling, new(float64(100_000))) {
 			t.Errorf("asked %d times: %+v", asked, s)
 		}
 	})
