@@ -78,6 +78,7 @@ replay() { # TRACE OUT
 echo "Fitting to $calibrate s of traffic on this machine (load average $(cut -d' ' -f1 /proc/loadavg 2>/dev/null || echo unknown))" >&2
 replay "$dir/calibrate.jsonl" "$dir/calibrate.json"
 "$parley" bench calibrate --log "$dir/worker-1.log,$dir/worker-2.log,$dir/worker-3.log" --out "$dir/polly.json"
+for i in 1 2 3; do wc -l <"$dir/worker-$i.log" >"$dir/lines-$i"; done
 echo "Serving $seconds s of traffic (load average $(cut -d' ' -f1 /proc/loadavg 2>/dev/null || echo unknown))" >&2
 replay "$dir/truth.jsonl" "$dir/truth.json"
 cat >"$dir/truth.yaml" <<EOF
@@ -93,4 +94,5 @@ traffic:
   - name: trace
     replay: {file: truth.jsonl, format: mooncake, scale: 0.0625}
 EOF
-"$parley" sim truth "$dir/truth.yaml" "$dir/truth.json"
+for i in 1 2 3; do tail -n "+$(($(cat "$dir/lines-$i") + 1))" "$dir/worker-$i.log" >"$dir/served-$i.log"; done
+"$parley" sim truth "$dir/truth.yaml" "$dir/truth.json" --log "$dir/served-1.log,$dir/served-2.log,$dir/served-3.log"

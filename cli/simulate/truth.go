@@ -1,12 +1,14 @@
 package simulate
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"os"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -14,6 +16,7 @@ import (
 	"parley/cli"
 	"parley/internal/load"
 	"parley/sim"
+	"parley/sim/cost"
 )
 
 // ErrUntrue says that a simulation is further from a real run than it may be.
@@ -25,6 +28,7 @@ type bars struct{ ttft, tpot, hits, throughput float64 }
 
 func newTruth() *cobra.Command {
 	most := bars{}
+	var logs []string
 	cmd := &cobra.Command{
 		Use:   "truth FILE REPORT",
 		Short: "Compare a scenario with a real run of the same load",
@@ -32,9 +36,13 @@ func newTruth() *cobra.Command {
 the first token, time per output token, prompt tokens found in a cache, and output tokens
 per second. It fails where one is further off than it may be. The scenario must replay
 the trace that the real run had, on workers whose passes were measured (parley bench
-calibrate --log).`,
-		Example: "  parley sim truth scenario.yaml real.json",
-		Args:    cli.Exactly(2, "the file of a scenario and the report of a run"),
+calibrate --log).
+
+With --log it says what is to blame where they differ: the cost of a pass, if the passes in the
+logs of the real run took longer or shorter than it says, else what is simulated around them.`,
+		Example: `  parley sim truth scenario.yaml real.json
+  parley sim truth scenario.yaml real.json --log worker-1.log,worker-2.log`,
+		Args: cli.Exactly(2, "the file of a scenario and the report of a run"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := open(args[0])
 			if err != nil {
@@ -50,10 +58,16 @@ calibrate --log).`,
 			}
 			rows := compareTruth(&simulated.Total, measured, most)
 			printTruth(cmd.OutOrStdout(), rows, measured)
-			for _, row := range rows {
-				if !row.holds() {
-					return ErrUntrue
+			far := slices.ContainsFunc(rows, func(row truthRow) bool { return !row.holds() })
+			if len(logs) > 0 {
+				passes, err := passesOf(logs)
+				if err != nil {
+					return err
 				}
+				fmt.Fprintln(cmd.OutOrStdout(), blame(s.Pools[0].Cost, passes, far, most.tpot))
+			}
+			if far {
+				return ErrUntrue
 			}
 			return nil
 		},
@@ -62,7 +76,42 @@ calibrate --log).`,
 	cmd.Flags().Float64Var(&most.tpot, "tpot", 0.10, "let TPOT p50 and p95 be off by `SHARE`")
 	cmd.Flags().Float64Var(&most.hits, "hits", 0.02, "let the share of cached prompt tokens differ by `SHARE`")
 	cmd.Flags().Float64Var(&most.throughput, "throughput", 0.05, "let output tokens per second be off by `SHARE`")
+	cmd.Flags().StringSliceVar(&logs, "log", nil, "compare the cost with the passes in the logs `FILES` of workers")
 	return cmd
+}
+
+// passesOf reads the passes in the logs of workers.
+func passesOf(paths []string) (all []cost.Sample, err error) {
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		passes, err := cost.ReadLog(bytes.NewReader(text))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		all = append(all, passes...)
+	}
+	return all, nil
+}
+
+// blame says whether the cost of passes or what is around them makes a simulation differ.
+func blame(model *cost.Model, passes []cost.Sample, far bool, most float64) string {
+	if model == nil || len(passes) == 0 {
+		return fmt.Sprintf("%d passes are in the logs, and the first pool has a calibration: %t; both are needed to "+
+			"say how true the cost of passes is.", len(passes), model != nil)
+	}
+	off := model.ErrorOn(passes)
+	said := fmt.Sprintf("Of %d real passes half are off the cost by less than %.1f %%, 95 %% by less than %.1f %%; "+
+		"together by %+.1f %%.", off.Passes, 100*off.Median, 100*off.P95, 100*off.Total)
+	switch {
+	case math.Abs(off.Total) > most || off.Median > 2*most:
+		return said + " The cost is not that of the real run: calibrate again, on a machine that does nothing else."
+	case far:
+		return said + " The cost holds, so what differs is around the passes."
+	}
+	return said
 }
 
 // openReport reads the report of a real run that is worth comparing with.

@@ -66,7 +66,7 @@ func Fit(samples []Sample) (*Model, error) {
 	}
 	knots := knotsUpTo(most)
 	m := modelOf(knots, fitted(train, knots))
-	m.Error = m.errorOn(check)
+	m.Error = m.ErrorOn(check)
 	return m, m.Validate()
 }
 
@@ -171,8 +171,8 @@ func fitted(samples []Sample, knots []int) []float64 {
 	return c
 }
 
-// errorOn measures how far the model is off on samples.
-func (m *Model) errorOn(samples []Sample) *FitError {
+// ErrorOn measures how far the model is off on samples, of which there must be one.
+func (m *Model) ErrorOn(samples []Sample) *FitError {
 	sizes := make([]float64, len(samples))
 	var said, took float64
 	for i, s := range samples {
