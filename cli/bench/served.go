@@ -10,16 +10,13 @@ import (
 // servedPasses reads the passes in the logs of workers.
 func servedPasses(paths []string) (samples []cost.Sample, err error) {
 	for _, path := range paths {
-		file, err := os.Open(path)
+		text, err := os.ReadFile(path)
 		if err != nil {
 			return nil, err
 		}
-		found, err := cost.ReadLog(file)
-		if err == nil && len(found) == 0 {
-			err = fmt.Errorf("no pass is in it: start the worker with --log-level debug --log-format json")
-		}
-		if file.Close(); err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
+		found := cost.ReadLog(text)
+		if len(found) == 0 {
+			return nil, fmt.Errorf("%s: no pass is in it: start the worker with --log-level debug --log-format json", path)
 		}
 		samples = append(samples, found...)
 	}

@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -87,11 +86,7 @@ func passesOf(paths []string) (all []cost.Sample, err error) {
 		if err != nil {
 			return nil, err
 		}
-		passes, err := cost.ReadLog(bytes.NewReader(text))
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-		all = append(all, passes...)
+		all = append(all, cost.ReadLog(text)...)
 	}
 	return all, nil
 }

@@ -1,10 +1,8 @@
 package cost
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
-	"io"
 	"time"
 )
 
@@ -19,25 +17,20 @@ type passLine struct {
 // passMessage is the message of such a line.
 const passMessage = "pass computed"
 
-// lineMax bounds a line of a log.
-const lineMax = 1 << 20
-
 // ReadLog returns the passes in the log of a worker, whose other lines are passed over. The
 // time from one pass to the next belongs to the later one: the engine planned it then.
-func ReadLog(log io.Reader) (samples []Sample, err error) {
-	lines := bufio.NewScanner(log)
-	lines.Buffer(nil, lineMax)
-	for lines.Scan() {
-		if !bytes.Contains(lines.Bytes(), []byte(passMessage)) {
+func ReadLog(log []byte) (samples []Sample) {
+	for text := range bytes.Lines(log) {
+		if !bytes.Contains(text, []byte(passMessage)) {
 			continue
 		}
 		var line passLine
-		if json.Unmarshal(lines.Bytes(), &line) != nil || line.Message != passMessage || line.Rows < 1 {
+		if json.Unmarshal(text, &line) != nil || line.Message != passMessage || line.Rows < 1 {
 			continue
 		}
 		if took := line.Took + line.Gap; took > 0 {
 			samples = append(samples, Sample{Pass: line.Pass, Took: took})
 		}
 	}
-	return samples, lines.Err()
+	return samples
 }
