@@ -16,7 +16,8 @@ func servedPasses(paths []string) (samples []cost.Sample, err error) {
 		}
 		found := cost.ReadLog(text)
 		if len(found) == 0 {
-			return nil, fmt.Errorf("%s: no pass is in it: start the worker with --log-level debug --log-format json", path)
+			return nil, fmt.Errorf("%s: no pass is in it: start the worker with "+
+				"--log-level debug --log-format json", path)
 		}
 		samples = append(samples, found...)
 	}
