@@ -87,9 +87,6 @@ func same(a, b *float64) bool {
 	return math.Abs(*a-*b) < 1e-9
 }
 
-//go:fix inline
-func num(x float64) *float64 { return new(x) }
-
 func gpu(bandwidth, operations float64) parley.DeviceState {
 	return parley.DeviceState{Name: "GPU", BandwidthCeiling: &bandwidth, ComputeCeiling: &operations}
 }
