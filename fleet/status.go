@@ -14,6 +14,8 @@ type Standing struct {
 	Name string `json:"name"`
 	Pool string `json:"pool"`
 	Kind string `json:"kind,omitempty"`
+	// Role is what it does of requests; empty if it does all.
+	Role parley.WorkerRole `json:"role,omitempty"`
 	// Version is its program's.
 	Version string   `json:"version,omitempty"`
 	Models  []string `json:"models"`
@@ -78,6 +80,7 @@ func (f *Fleet) standing(m *member, now time.Time) Standing {
 		Name:           m.Name,
 		Pool:           m.Pool,
 		Kind:           m.Kind,
+		Role:           m.health.condition.Role,
 		State:          m.present(now),
 		Sleeps:         m.Sleep != nil && m.Wake != nil,
 		Answering:      len(m.legs),

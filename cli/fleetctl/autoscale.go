@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"parley"
 	"parley/cli"
 	"parley/cli/remote"
 	"parley/fleet"
@@ -21,6 +22,7 @@ type autoscaler struct {
 	gateways *gateways
 	scaler   *scale.Scaler
 	hands    actuator
+	role     parley.WorkerRole // the workers that it scales; all if empty
 	sights   sights
 	reporter reporter
 	// said is the latest line about it: the goroutine that scales writes it for others.
@@ -70,16 +72,41 @@ func (a *autoscaler) step(ctx context.Context, now time.Time) (want scale.Sizing
 	if err != nil {
 		return want, err
 	}
+	part := scale.Role{Name: a.role, DecodeKV: kvOf(ofRole(workers, parley.RoleDecode))}
+	if a.role != "" {
+		workers = ofRole(workers, a.role)
+	}
 	starting, ready := a.hands.observe(ctx, workers, now)
 	if ready > 0 {
 		a.scaler.Ready(ready)
 	}
-	state := a.sights.state(workers, starting)
+	state := part.See(a.sights.state(workers, starting))
 	a.reporter.see(&state, now)
 	want = a.scaler.Plan(state, now)
 	err = a.hands.set(ctx, want, workers, now)
 	a.reporter.report(ctx, a.gateways, &state, want, ready, a.standsBy(), err, now)
 	return want, err
+}
+
+// ofRole returns the workers of a role.
+func ofRole(workers []fleet.Standing, role parley.WorkerRole) (out []fleet.Standing) {
+	for i := range workers {
+		if workers[i].Role == role {
+			out = append(out, workers[i])
+		}
+	}
+	return out
+}
+
+// kvOf returns the share of their memory that workers use, 0 if none is up.
+func kvOf(workers []fleet.Standing) float64 {
+	var used, capacity int
+	for i := range workers {
+		if w := &workers[i]; w.State == fleet.Up {
+			used, capacity = used+w.UsedTokens, capacity+w.CapacityTokens
+		}
+	}
+	return float64(used) / float64(max(1, capacity))
 }
 
 // standsBy returns which process scales, if it is another one.

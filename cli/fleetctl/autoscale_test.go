@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"parley"
 	"parley/cli/remote"
 	"parley/fleet"
 	"parley/fleet/scale"
@@ -302,5 +303,70 @@ func TestReports(t *testing.T) {
 	say(5, 0)
 	if r.sent != before {
 		t.Error("what no gateway took is not told again")
+	}
+}
+
+// A handful takes note of what is wanted, and of which workers.
+type handful struct {
+	want    scale.Sizing
+	workers []fleet.Standing
+}
+
+func (*handful) observe(context.Context, []fleet.Standing, time.Time) (int, time.Duration) {
+	return 0, 0
+}
+
+func (h *handful) set(_ context.Context, want scale.Sizing, workers []fleet.Standing, _ time.Time) error {
+	h.want, h.workers = want, workers
+	return nil
+}
+
+// TestRolesApart has requests that wait while the workers that decode have memory: more workers
+// that compute prompts are wanted, and no others.
+func TestRolesApart(t *testing.T) {
+	var list []fleet.Standing
+	for i := range 20 {
+		role := parley.RolePrefill
+		if i%2 > 0 {
+			role = parley.RoleDecode
+		}
+		list = append(list, fleet.Standing{
+			Name:           fmt.Sprint(role, "-", i),
+			Role:           role,
+			State:          fleet.Up,
+			UsedTokens:     40,
+			CapacityTokens: 100,
+		})
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/metrics", "/fleet/metrics":
+			io.WriteString(w, "parley_queue_waiting 90\nparley_queue_estimated_wait_seconds 20\n")
+		case "/fleet/workers":
+			json.NewEncoder(w).Encode(map[string]any{"data": list})
+		default:
+			io.WriteString(w, "{}")
+		}
+	}))
+	defer server.Close()
+	for role, least := range map[parley.WorkerRole]int{parley.RolePrefill: 11, parley.RoleDecode: 0} {
+		c, err := remote.New(server.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		scaler, err := scale.New(scale.Config{Min: 1, Max: 50})
+		if err != nil {
+			t.Fatal(err)
+		}
+		hands := &handful{}
+		a := &autoscaler{gateways: &gateways{client: c}, scaler: scaler, hands: hands, role: role}
+		if _, err := a.step(t.Context(), begun); err != nil {
+			t.Fatal(err)
+		}
+		others := slices.ContainsFunc(hands.workers, func(w fleet.Standing) bool { return w.Role != role })
+		if len(hands.workers) != 10 || others || hands.want.Workers < least || least == 0 && hands.want.Workers > 10 {
+			t.Errorf("of %d workers for %s %d are wanted because %s", len(hands.workers), role, hands.want.Workers,
+				hands.want.Why)
+		}
 	}
 }

@@ -192,16 +192,12 @@ func (s *sights) state(workers []fleet.Standing, starting int) scale.State {
 		Queued:   s.queued,
 		Wait:     s.wait,
 	}
-	var used, capacity int
 	for _, w := range workers {
 		state.Streams += w.Answering
 		if w.State == fleet.Up {
 			state.Ready++
-			used, capacity = used+w.UsedTokens, capacity+w.CapacityTokens
 		}
 	}
-	if capacity > 0 {
-		state.KV = float64(used) / float64(capacity)
-	}
+	state.KV = kvOf(workers)
 	return state
 }

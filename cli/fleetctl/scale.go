@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"parley"
 	"parley/cli"
 	"parley/cli/remote"
 )
@@ -18,6 +19,7 @@ func newFleetScale() *cobra.Command {
 	hands := &outside{said: -1}
 	inCluster := &podFlags{}
 	var sleep, advise, all bool
+	var role string
 	cmd := &cobra.Command{
 		Use:   "scale",
 		Short: "Let the load decide how many workers a server has",
@@ -44,6 +46,10 @@ others take over. The server shows on /admin what is wanted and why, and in its 
 			if flags.Max == 0 {
 				return fmt.Errorf("--max is 0: say how many workers there may be: %w", cli.ErrUsage)
 			}
+			if role := parley.WorkerRole(role); role != "" && role != parley.RolePrefill && role != parley.RoleDecode {
+				return fmt.Errorf("--role is %s: want %s or %s: %w", role, parley.RolePrefill, parley.RoleDecode,
+					cli.ErrUsage)
+			}
 			scaler, err := flags.scaler()
 			if err != nil {
 				return err
@@ -56,7 +62,12 @@ others take over. The server shows on /admin what is wanted and why, and in its 
 			if all {
 				of.lookup = net.DefaultResolver.LookupHost
 			}
-			a := &autoscaler{gateways: of, scaler: scaler, reporter: reporter{config: flags.Config}}
+			a := &autoscaler{
+				gateways: of,
+				scaler:   scaler,
+				role:     parley.WorkerRole(role),
+				reporter: reporter{config: flags.Config},
+			}
 			switch {
 			case advise:
 				a.hands, a.reporter.target = advisor{}, "advice"
@@ -84,6 +95,8 @@ others take over. The server shows on /admin what is wanted and why, and in its 
 	}
 	s.Add(cmd)
 	flags.add(cmd.Flags())
+	cmd.Flags().StringVar(&role, "role", "",
+		"scale the workers of `ROLE` alone, prefill or decode: run one scaler for each")
 	cmd.Flags().BoolVar(&sleep, "sleep", false, "put workers to sleep and wake them")
 	cmd.Flags().BoolVar(&advise, "advise", false,
 		"change nothing: report how many workers are wanted, as metrics for another autoscaler")
