@@ -72,7 +72,7 @@ func (a *autoscaler) step(ctx context.Context, now time.Time) (want scale.Sizing
 	if err != nil {
 		return want, err
 	}
-	part := scale.Role{Name: a.role, DecodeKV: kvOf(ofRole(workers, parley.RoleDecode))}
+	part := scale.PoolPart{Name: a.role, DecodeKV: kvOf(ofRole(workers, parley.RoleDecode))}
 	if a.role != "" {
 		workers = ofRole(workers, a.role)
 	}

@@ -13,7 +13,7 @@ func TestRoles(t *testing.T) {
 	plan := func(name parley.WorkerRole, kv, decodeKV float64) int {
 		r := newRun(t, Config{Min: 1, Max: 100, Rate: 100})
 		state := State{Ready: 40, Queued: 500, Wait: 8 * time.Second, KV: kv, Streams: 10}
-		return r.s.Plan(Role{Name: name, DecodeKV: decodeKV}.See(state), r.now).Workers
+		return r.s.Plan(PoolPart{Name: name, DecodeKV: decodeKV}.See(state), r.now).Workers
 	}
 	for _, c := range []struct {
 		name         parley.WorkerRole
