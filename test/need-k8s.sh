@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/k8s"
 kube=$(awk '$1 == "k8s.io/kubernetes" { print $2 }' go.mod)
-etcd=$(awk '$1 == "go.etcd.io/etcd/server/v3" { print $2 }' go.mod)
+etcd=$(awk '$1 == "go.etcd.io/etcd/server/v3" && $2 { print $2 }' go.mod)
 dir=${XDG_CACHE_HOME:-$HOME/.cache}/parley/kube-$kube-etcd-$etcd
 build() {
 	[ -x "$dir/$1" ] && return

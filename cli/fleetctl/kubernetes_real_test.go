@@ -316,6 +316,9 @@ func (k *realKube) populate() {
 	k.create("/api/v1/namespaces/llm/pods", map[string]any{"metadata": named("vllm-abc"), "spec": pod})
 }
 
+// realLease is the one that the role of the manifest allows.
+const realLease = "parley-scale-deployment-vllm"
+
 var realDeployment = kube.Target{Kind: "deployment", Name: "vllm"}
 
 // rights finds what the role of the manifest does not allow, and what it does.
@@ -457,7 +460,7 @@ func (k *realKube) leaders(t *testing.T, cluster *kube.Cluster) {
 	for i := range leases {
 		leases[i] = &kube.Lease{
 			Cluster:  cluster,
-			Name:     "parley-scale-deployment-vllm",
+			Name:     realLease,
 			Identity: fmt.Sprint("process-", i),
 			Duration: leaseLasts,
 		}
@@ -526,6 +529,7 @@ func (k *realKube) leaders(t *testing.T, cluster *kube.Cluster) {
 func (k *realKube) restart(t *testing.T, cluster *kube.Cluster) {
 	a := podsOf(cluster, realDeployment, "a", &orders{})
 	b := podsOf(cluster, realDeployment, "b", &orders{})
+	a.lease.Name, b.lease.Name = realLease, realLease
 	now := begun
 	workers := []fleet.Standing{{Name: "vllm-abc", State: fleet.Up}}
 	set := func(p *pods, n int) error {

@@ -151,7 +151,7 @@ func TestEndFirst(t *testing.T) {
 // a race for it and an API server that is away.
 func TestLease(t *testing.T) {
 	s, cluster := newServer(t)
-	begun := time.Unix(1_000_000_000, 0)
+	begun := time.Unix(1_000_000_000, 123_456_789)
 	lease := func(name string) *Lease {
 		return &Lease{Cluster: cluster, Name: "scale", Identity: name, Duration: 15 * time.Second}
 	}
@@ -173,6 +173,13 @@ func TestLease(t *testing.T) {
 	}
 	expect(a, 0, true, "a")
 	expect(b, 0, false, "a")
+	spec := s.Objects["/apis/coordination.k8s.io/v1/namespaces/llm/leases/scale"]["spec"].(map[string]any)
+	for _, name := range []string{"acquireTime", "renewTime"} { // as the API server reads them
+		if _, err := time.Parse(microLayout, spec[name].(string)); err != nil || len(spec[name].(string)) !=
+			len("2006-01-02T15:04:05.000000Z") {
+			t.Errorf("%s is %v, %v", name, spec[name], err)
+		}
+	}
 	calls := len(s.Calls)
 	expect(a, 4*time.Second, true, "a")
 	if len(s.Calls) != calls {

@@ -35,16 +35,20 @@ type leaseDocument struct {
 type leaseSpec struct {
 	HolderIdentity       string    `json:"holderIdentity"`
 	LeaseDurationSeconds int       `json:"leaseDurationSeconds"`
-	AcquireTime          microTime `json:"acquireTime"`
-	RenewTime            microTime `json:"renewTime"`
+	AcquireTime          microTime `json:"acquireTime,omitzero"`
+	RenewTime            microTime `json:"renewTime,omitzero"`
 	LeaseTransitions     int       `json:"leaseTransitions"`
 }
 
 // microTime is a time as leases have it.
 type microTime struct{ time.Time }
 
-func (t microTime) MarshalText() ([]byte, error) {
-	return t.UTC().AppendFormat(nil, "2006-01-02T15:04:05.000000Z07:00"), nil
+// microLayout has six decimals: the API server takes neither more nor fewer.
+const microLayout = "2006-01-02T15:04:05.000000Z07:00"
+
+// MarshalJSON writes the time with microseconds.
+func (t microTime) MarshalJSON() ([]byte, error) {
+	return t.UTC().AppendFormat(nil, `"`+microLayout+`"`), nil
 }
 
 // ErrLost says that another process took a lease first.
