@@ -182,7 +182,7 @@ func (w *dayWatch) judge(t *testing.T) {
 	t.Logf("from %d to %d workers, %.2f on average, %d after the peak", least, most,
 		float64(workers)/float64(max(1, len(w.seen))), after)
 	if most <= least || after >= most {
-		t.Errorf("from %d to %d workers were ready, and %d after that: want more for the peak, and fewer then", least, most,
-			after)
+		t.Errorf("from %d to %d workers were ready, and %d after that: want more for the peak, and fewer then",
+			least, most, after)
 	}
 }
