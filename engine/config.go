@@ -11,6 +11,7 @@ import (
 	"parley/compute"
 	"parley/engine/kv"
 	"parley/engine/sched"
+	"parley/engine/tier"
 )
 
 // Config says what an engine drives and how far it may go.
@@ -33,8 +34,10 @@ type Config struct {
 	// Move copies a whole block within the pool or between tiers. It returns
 	// [tier.ErrDamaged] when the block's content is lost.
 	Move func(m kv.Move) error
-	// Settle returns when all copies that Move began are done. Nil if they are when it returns.
-	Settle func()
+	// Background, if not nil, is how Move copies between the device and host memory while steps
+	// are computed, and Settle returns when all such copies are done.
+	Background *tier.Background
+	Settle     func()
 	// Content reads and writes the bytes of blocks, so that workers can exchange them; nil
 	// if they cannot.
 	Content *Content

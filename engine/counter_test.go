@@ -30,6 +30,7 @@ type counter struct {
 	file   string       // of the disk tier
 	lossy  int          // every how many blocks read from disk is damaged; 0: none
 	close  func() error // the tiers
+	store  *tier.Store
 
 	ahead     bool // chooses tokens itself
 	flights   []counterFlight
@@ -37,6 +38,7 @@ type counter struct {
 	scratch   sample.Scratch
 	speculate bool
 	draft     *counter
+	aside     *asideCopies // nil: copies are done at once
 	clock     func() time.Time
 	fault     func(step *compute.Step)
 	steps     int
@@ -112,6 +114,10 @@ func (n *counter) wait() []compute.DrawResult {
 
 func (n *counter) forward(step *compute.Step, logits []float32) {
 	n.steps++
+	for i := range step.Seqs {
+		q := &step.Seqs[i]
+		n.aside.join(q.Blocks[:(q.Past+q.Rows+compute.BlockTokens-1)/compute.BlockTokens])
+	}
 	n.reveal(step)
 	time.Sleep(n.delay)
 	if n.fault != nil {
@@ -150,6 +156,8 @@ func (n *counter) sum(q *compute.Seq, last int) parley.Token {
 }
 
 func (n *counter) copyBlocks(dst, src []int32) {
+	n.aside.join(dst)
+	n.aside.join(src)
 	for i := range dst {
 		for p := range int32(compute.BlockTokens) {
 			n.cells[[2]int32{dst[i], p}] = n.cells[[2]int32{src[i], p}]
@@ -158,12 +166,26 @@ func (n *counter) copyBlocks(dst, src []int32) {
 }
 
 func (n *counter) readBlock(dst []byte, block int32) {
+	if n.aside.later(dst, block, false, func() { n.readNow(dst, block) }) {
+		return
+	}
+	n.readNow(dst, block)
+}
+
+func (n *counter) readNow(dst []byte, block int32) {
 	for p := range int32(compute.BlockTokens) {
 		dst[p] = byte(n.cells[[2]int32{block, p}])
 	}
 }
 
 func (n *counter) writeBlock(block int32, src []byte) {
+	if n.aside.later(src, block, true, func() { n.writeNow(block, src) }) {
+		return
+	}
+	n.writeNow(block, src)
+}
+
+func (n *counter) writeNow(block int32, src []byte) {
 	for p := range int32(compute.BlockTokens) {
 		n.cells[[2]int32{block, p}] = parley.Token(src[p])
 	}
@@ -176,13 +198,19 @@ func (n *counter) tiers(c *kv.Config) (move func(kv.Move) error, found []kv.Disk
 		n.file = filepath.Join(n.t.TempDir(), "blocks")
 	}
 	store, found, err := tier.Open(tier.Config{
-		Device:     tier.Device{Copy: n.copyBlocks, Read: n.readBlock, Write: n.writeBlock},
+		Device: tier.Device{
+			Copy:       n.copyBlocks,
+			Read:       n.readBlock,
+			Write:      n.writeBlock,
+			Background: n.aside.background(),
+		},
 		BlockBytes: compute.BlockTokens, HostBlocks: c.HostBlocks, DiskBlocks: c.DiskBlocks, Path: n.file,
 	})
 	if err != nil {
 		n.t.Fatal(err)
 	}
 	n.close = store.Close
+	n.store = store
 	reads := 0
 	return func(m kv.Move) error {
 		if m.From == kv.Disk {
@@ -230,6 +258,7 @@ func newCounter(t *testing.T, n *counter, s sched.Config) *Engine {
 		Forward: n.forward, Sched: s, Speculate: n.speculate, Now: n.clock, Events: n.events,
 	}
 	cfg.Move, cfg.Found, cfg.Content = n.tiers(&s.Cache)
+	cfg.Background, cfg.Settle = n.store.Background(), n.store.Settle
 	if n.ahead {
 		cfg.Ahead = &Ahead{Launch: n.launch, Wait: n.wait}
 	}

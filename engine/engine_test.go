@@ -167,6 +167,9 @@ func compareTight(t *testing.T, seed uint64) (Stats, drawn) {
 		n.draft = &counter{period: period - rng.IntN(2), delay: 50 * time.Microsecond}
 	}
 	n.ahead = rng.IntN(2) > 0
+	if rng.IntN(2) > 0 {
+		n.aside = &asideCopies{polls: rng.IntN(12)}
+	}
 	e := newCounter(t, n, cfg)
 	for round := range 3 {
 		if got := askAll(t, e, requests); !reflect.DeepEqual(got, want) {

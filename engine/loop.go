@@ -56,6 +56,7 @@ func (l *loop) restart(err error) {
 	}
 	l.stats.failed()
 	l.discard()
+	l.discardCopies()
 	anew, err := newLoop(l.cfg.restarted(l.sched.Pace()), l.inbox, l.stats, l.masks.vocabulary)
 	if err != nil {
 		panic(err) // the same configuration was good before
@@ -112,6 +113,7 @@ func (l *loop) pass(plan *sched.Plan) {
 	}()
 	l.cache.worked = true
 	whole := l.copy(plan.Copies)
+	l.holdBack(plan)
 	if whole && len(plan.Parts) > 0 && l.mayFly(plan) {
 		l.launch(plan)
 		l.landDue()

@@ -6,6 +6,7 @@ import (
 	"parley"
 	"parley/compute"
 	"parley/engine/grammar"
+	"parley/engine/kv"
 	"parley/engine/sample"
 	"parley/engine/sched"
 )
@@ -38,8 +39,16 @@ type buffers struct {
 
 // cacheState is what the loop has done about the cache.
 type cacheState struct {
-	worked    bool   // since blocks were last accounted for
-	published uint64 // the last event that was told
+	worked    bool        // since blocks were last accounted for
+	published uint64      // the last event that was told
+	batches   []copyBatch // in the background, the oldest first
+}
+
+// A copyBatch is copies of one kind that are made while steps are computed.
+type copyBatch struct {
+	from, to kv.Tier
+	blocks   int
+	restored []int32 // blocks of the device
 }
 
 // newLoop returns a loop with an empty cache, but for what the disk holds.

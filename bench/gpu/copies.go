@@ -16,12 +16,18 @@ import (
 // Copies is how long it takes to copy the same bytes from the device to host memory and
 // back: as blocks of the pool, as the tiers do it, and as one plain copy of pinned memory.
 type Copies struct {
-	Bytes         int64
-	Blocks, Plain time.Duration
+	Bytes            int64
+	Offload, Restore time.Duration // of the blocks
+	Plain            time.Duration
 }
 
 // Ratio is how many times as long the blocks take.
-func (c Copies) Ratio() float64 { return float64(c.Blocks) / float64(c.Plain) }
+func (c Copies) Ratio() float64 { return float64(c.Offload+c.Restore) / float64(c.Plain) }
+
+// RestorePerGB is how long a gigabyte of blocks takes from host memory to the device.
+func (c Copies) RestorePerGB() time.Duration {
+	return time.Duration(float64(c.Restore) * 1e9 / float64(c.Bytes))
+}
 
 // MeasureCopies copies blocks of a model's shape, bytes of them in all. Both times are
 // the best of some rounds.
@@ -53,11 +59,16 @@ func MeasureCopies(cfg *weights.Config, device int, bytes int64) (c Copies, err 
 	const rounds = 5
 	for range rounds {
 		begun := time.Now()
-		if err := errors.Join(moveAll(tiers, out), moveAll(tiers, back)); err != nil {
+		if err := moveAll(tiers, out); err != nil {
 			return c, err
 		}
-		if took := time.Since(begun); c.Blocks == 0 || took < c.Blocks {
-			c.Blocks = took
+		between := time.Now()
+		if err := moveAll(tiers, back); err != nil {
+			return c, err
+		}
+		offload, restore := between.Sub(begun), time.Since(between)
+		if c.Restore == 0 || offload+restore < c.Offload+c.Restore {
+			c.Offload, c.Restore = offload, restore
 		}
 	}
 	c.Plain, err = plainCopy(device, c.Bytes, rounds)

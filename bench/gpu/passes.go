@@ -19,6 +19,9 @@ import (
 // for each of Batch sequences of Context tokens.
 type Load struct {
 	Prompt, Batch, Context int
+	// Special has every token of a batch chosen with penalties of 512 tokens, a mask of half of the
+	// vocabulary, and the log-probabilities of the five best.
+	Special bool
 }
 
 // Tokens is how many tokens one pass computes.
@@ -28,6 +31,9 @@ func (l Load) Tokens() int { return max(l.Prompt, l.Batch) }
 func (l Load) String() string {
 	if l.Prompt > 0 {
 		return fmt.Sprintf("prefill %d", l.Prompt)
+	}
+	if l.Special {
+		return fmt.Sprintf("decode batch %d, context %d, special", l.Batch, l.Context)
 	}
 	return fmt.Sprintf("decode batch %d, context %d", l.Batch, l.Context)
 }
@@ -132,7 +138,13 @@ func (l Load) prefill(network *model.Model, logits []float32, atMost time.Durati
 // decode returns the median time between the tokens of one pass and the next. The
 // device chooses the best tokens and feeds them to the next pass, which is launched
 // before they are read, as the engine does it.
-func (l Load) decode(network *model.Model, atMost time.Duration) time.Duration {
+func (l Load) decode(network *model.Model, atMost time.Duration) (took time.Duration) {
+	l.each(network, func(pass func()) { took = median(atMost, pass) })
+	return took
+}
+
+// each has passes of a batch computed, each launched before the tokens of the one before are read.
+func (l Load) each(network *model.Model, do func(pass func())) {
 	step := l.step(network.Vocab())
 	draws := make([]compute.Draw, l.Batch)
 	for i := range draws {
@@ -143,16 +155,31 @@ func (l Load) decode(network *model.Model, atMost time.Duration) time.Duration {
 			TopP:        1,
 			MinPSteps:   math.Inf(1),
 		}
+		if l.Special {
+			specialDraw(&draws[i], network.Vocab())
+		}
 	}
 	network.Launch(step, draws)
 	for i := range step.Tokens {
 		step.Tokens[i] = compute.Chosen(i)
 	}
 	defer network.AwaitChosen()
-	return median(atMost, func() {
+	do(func() {
 		network.Launch(step, draws)
 		network.AwaitChosen()
 	})
+}
+
+// specialDraw makes a draw of a special load.
+func specialDraw(d *compute.Draw, vocab int) {
+	d.Adjust.Repetition, d.Adjust.Frequency, d.Adjust.Presence = 1.1, 0.1, 0.1
+	for i := range 512 {
+		d.Adjust.Tokens = append(d.Adjust.Tokens, compute.Adjustment{Token: parley.Token(i * 31 % vocab), Answered: 1})
+	}
+	for range (vocab + 63) / 64 {
+		d.Mask = append(d.Mask, 0x5555555555555555)
+	}
+	d.Logprobs, d.TopLogprobs = true, 5
 }
 
 // median returns the median time of passes after some that do not count.

@@ -84,7 +84,7 @@ func (c *CUDA) Err() error {
 
 // Close gives all memory back.
 func (c *CUDA) Close() error {
-	errs := []error{c.driver.Synchronize(), c.forgetGraphs()}
+	errs := []error{c.driver.Synchronize(), c.driver.AwaitAside(), c.forgetGraphs()}
 	for _, m := range c.memory {
 		errs = append(errs, c.driver.Release(m))
 	}

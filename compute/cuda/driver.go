@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"time"
 	"unsafe"
 
 	"parley/compute/libcuda"
@@ -33,6 +34,19 @@ type driver interface {
 	Upload(to libcuda.Address, from []byte) error
 	Download(to []byte, from libcuda.Address) error
 	CopyWithin(to, from libcuda.Address, bytes int64) error
+
+	// Copies aside are made while kernels run, one after the other, from and to pinned memory.
+	// Fork makes those that follow wait for everything asked for before it, and Join makes what
+	// follows wait for them.
+	Fork() error
+	UploadAside(to libcuda.Address, from []byte) error
+	DownloadAside(to []byte, from libcuda.Address) error
+	Join() error
+	AwaitAside() error
+	// A batch of them has a number below libcuda.SideBatches, and a time when it is done.
+	BeginBatch(number int) error
+	EndBatch(number int) error
+	BatchTook(number int) (took time.Duration, done bool, err error)
 
 	// load compiles PTX and looks its kernels up.
 	Load(source string, kernels []libcuda.Kernel) ([]libcuda.Function, error)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"sync"
 	"testing"
+	"time"
 	"unsafe"
 
 	"parley/compute/computetest"
@@ -25,6 +26,11 @@ type interpreter struct {
 	launches  int
 	replays   int
 	major     int // of its compute capability
+	// aside are copies that wait until something must wait for them: as late as any device would
+	// make them. batches are how many copies were asked for when a batch ended.
+	aside       []func() error
+	asked, made int
+	batches     map[int]int
 }
 
 type recordedLaunch struct {
@@ -35,7 +41,12 @@ type recordedLaunch struct {
 }
 
 func newInterpreter(o ptx.Options) *interpreter {
-	return &interpreter{device: ptx.New(o), graphs: map[libcuda.Graph][]recordedLaunch{}, major: hopper}
+	return &interpreter{
+		device:  ptx.New(o),
+		graphs:  map[libcuda.Graph][]recordedLaunch{},
+		major:   hopper,
+		batches: map[int]int{},
+	}
 }
 
 func (d *interpreter) Describe() libcuda.Device {
@@ -64,6 +75,38 @@ func (d *interpreter) Download(to []byte, from libcuda.Address) error {
 func (d *interpreter) CopyWithin(to, from libcuda.Address, bytes int64) error {
 	between := make([]byte, bytes)
 	return errors.Join(d.device.Read(uint64(from), between), d.device.Write(uint64(to), between))
+}
+
+func (d *interpreter) Fork() error { return nil } // kernels are run at once
+
+func (d *interpreter) UploadAside(to libcuda.Address, from []byte) error {
+	d.asked++
+	d.aside = append(d.aside, func() error { return d.Upload(to, from) })
+	return nil
+}
+
+func (d *interpreter) DownloadAside(to []byte, from libcuda.Address) error {
+	d.asked++
+	d.aside = append(d.aside, func() error { return d.Download(to, from) })
+	return nil
+}
+
+func (d *interpreter) Join() error { return d.AwaitAside() }
+
+func (d *interpreter) AwaitAside() error {
+	for _, made := range d.aside {
+		if err := made(); err != nil {
+			return err
+		}
+	}
+	d.aside, d.made = nil, d.asked
+	return nil
+}
+
+func (d *interpreter) BeginBatch(int) error      { return nil }
+func (d *interpreter) EndBatch(number int) error { d.batches[number] = d.asked; return nil }
+func (d *interpreter) BatchTook(number int) (took time.Duration, done bool, err error) {
+	return time.Microsecond, d.batches[number] <= d.made, nil
 }
 
 // parsed keeps modules: all tests load the same ones.

@@ -112,6 +112,7 @@ func (c *CUDA) Add(dst, src compute.Buffer) {
 func (c *CUDA) Wait() {
 	c.must(c.flush())
 	c.must(c.driver.Synchronize())
+	c.WaitCopies()
 }
 
 // ReadRows copies the step's rows.
@@ -168,6 +169,7 @@ func (c *CUDA) Begin(step *compute.Step, ropes []compute.Rope) {
 	if len(c.choice.air) == 0 {
 		c.must(c.driver.Synchronize()) // the memory of the step before is free
 	}
+	c.joinStep(step)
 	c.must(c.reserveStep(stepInts(step, ropes)))
 	c.step.turn = 1 - c.step.turn
 	c.step.ints = view[int32](c.step.hosts[c.step.turn])[:0]

@@ -52,7 +52,7 @@ func (c *CUDA) NewKV(s compute.KVShape) error {
 	if err != nil {
 		return err
 	}
-	c.pool = pool{shape: s, at: at}
+	c.pool = pool{shape: s, at: at, aside: aside{moving: map[int32]struct{}{}}}
 	return c.loadAttend(s.HeadDim)
 }
 
@@ -74,6 +74,8 @@ func (c *CUDA) block(i int32) libcuda.Address {
 // CopyBlocks copies whole blocks.
 func (c *CUDA) CopyBlocks(dst, src []int32) {
 	c.must(c.flush())
+	c.join(dst)
+	c.join(src)
 	for i := range dst {
 		c.must(c.driver.CopyWithin(c.block(dst[i]), c.block(src[i]), c.pool.shape.BlockBytes()))
 	}
@@ -83,33 +85,39 @@ func (c *CUDA) CopyBlocks(dst, src []int32) {
 func (c *CUDA) ReadBlock(dst []byte, block int32) {
 	c.wholeBlock(dst)
 	c.must(c.flush())
+	if within(dst, c.arenas) {
+		c.goAside(block)
+		c.must(c.driver.DownloadAside(dst, c.block(block)))
+		return
+	}
+	c.join([]int32{block})
 	c.must(c.driver.Download(dst, c.block(block)))
-	c.settle(dst)
+	c.must(c.driver.Synchronize())
 }
 
 // WriteBlock copies a block that was read into the pool.
 func (c *CUDA) WriteBlock(block int32, src []byte) {
 	c.wholeBlock(src)
 	c.must(c.flush())
+	if within(src, c.arenas) {
+		c.goAside(block)
+		c.must(c.driver.UploadAside(c.block(block), src))
+		return
+	}
+	c.join([]int32{block})
 	c.must(c.driver.Upload(c.block(block), src))
-	c.settle(src)
+	c.must(c.driver.Synchronize())
 }
 
-// Pin lets blocks be copied to and from memory outside the Go heap in the background:
-// ReadBlock and WriteBlock return before they are done. It ends with Close.
+// Pin lets blocks be copied to and from memory outside the Go heap while steps are computed:
+// ReadBlock and WriteBlock return before they are done, and WaitCopies when they are. Steps that
+// use the blocks wait for them. It ends with Close.
 func (c *CUDA) Pin(memory []byte) error {
 	if err := c.driver.Pin(memory); err != nil {
 		return fmt.Errorf("cuda: %s: %w", c.device.Name, err)
 	}
 	c.arenas = append(c.arenas, memory)
 	return nil
-}
-
-// settle waits for a copy unless its memory was pinned to be copied in the background.
-func (c *CUDA) settle(memory []byte) {
-	if !within(memory, c.arenas) {
-		c.must(c.driver.Synchronize())
-	}
 }
 
 // within reports whether memory begins in one of the pieces.

@@ -31,6 +31,7 @@ func (c *CUDA) flush() error {
 	}
 	queue := c.queue
 	c.queue = c.queue[:0]
+	c.pool.aside.behind = true
 	heads := headsOf(queue)
 	c.step.divide(heads.Query/heads.KV, manyRows(c.pool.shape.HeadDim), fewBlocks*c.device.Multiprocessor/heads.KV)
 	if err := c.driver.Upload(c.step.device, bytesOf(c.step.ints)); err != nil {

@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"sync/atomic"
+	"time"
 
 	"parley/compute"
 	"parley/compute/libcuda"
@@ -54,6 +55,18 @@ type pending struct {
 	queue  []command
 	graphs map[int]*recording // by size of batch
 	packed packedRows
+}
+
+// aside are copies of blocks that are made while steps are computed.
+type aside struct {
+	// moving are the blocks that steps must not use before the copies are joined.
+	moving map[int32]struct{}
+	// behind says that something was asked for that the next copies have to wait for.
+	behind bool
+	// batches are the numbers of those that are not known to be done, the oldest first; took has
+	// the times of the others, told those that the caller knows.
+	batches    []int
+	took, told []time.Duration
 }
 
 // A buffer holds rows of float32.
@@ -215,6 +228,7 @@ type job struct {
 type pool struct {
 	shape compute.KVShape
 	at    libcuda.Address
+	aside aside
 }
 
 // poolArgs is the pool as kernels see it.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"time"
 	"unsafe"
 
 	"github.com/ebitengine/purego"
@@ -19,6 +20,7 @@ type GPU struct {
 	context uintptr
 	stream  uintptr
 	marks   [2]uintptr
+	side    sideStream
 	modules []uintptr
 	graphs  map[Graph]uintptr // the templates of what is replayed
 	args    [1024]byte
@@ -42,6 +44,24 @@ type (
 		value [8]uint64
 	}
 )
+
+// A sideStream is for copies that are made while kernels run.
+type sideStream struct {
+	stream       uintptr
+	fork, join   uintptr
+	begun, ended [SideBatches]uintptr // of batches
+}
+
+// SideBatches is how many batches of copies can be timed at once.
+const SideBatches = 16
+
+// events returns where all events are kept, those with a time last.
+func (s *sideStream) events() (plain, timed []*uintptr) {
+	for i := range s.begun {
+		timed = append(timed, &s.begun[i], &s.ended[i])
+	}
+	return []*uintptr{&s.fork, &s.join}, timed
+}
 
 // Open takes device index of this machine.
 func Open(index int) (*GPU, error) {
@@ -71,7 +91,29 @@ func Open(index int) (*GPU, error) {
 			return nil, fmt.Errorf("cuda: %s: %w", g.device.Name, err)
 		}
 	}
+	if err := g.openSide(); err != nil {
+		return nil, fmt.Errorf("cuda: %s: %w", g.device.Name, err)
+	}
 	return g, nil
+}
+
+// openSide makes the stream for copies.
+func (g *GPU) openSide() error {
+	if err := g.do("cuStreamCreate", word(&g.side.stream), streamNonBlocking); err != nil {
+		return err
+	}
+	plain, timed := g.side.events()
+	for _, e := range plain {
+		if err := g.do("cuEventCreate", word(e), eventWithoutTime); err != nil {
+			return err
+		}
+	}
+	for _, e := range timed {
+		if err := g.do("cuEventCreate", word(e), eventWithTime); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // do calls a function with the device's context, which belongs to threads of the system.
@@ -142,6 +184,55 @@ func (g *GPU) Upload(to Address, from []byte) error {
 // Download copies from the device; it returns at once if the host memory is pinned.
 func (g *GPU) Download(to []byte, from Address) error {
 	return g.do("cuMemcpyDtoHAsync_v2", word(&to[0]), uintptr(from), uintptr(len(to)), g.stream)
+}
+
+// Fork makes the copies aside that follow wait for everything that was asked for before.
+func (g *GPU) Fork() error {
+	return errors.Join(g.do("cuEventRecord", g.side.fork, g.stream),
+		g.do("cuStreamWaitEvent", g.side.stream, g.side.fork, 0))
+}
+
+// UploadAside copies pinned memory to the device while kernels run, after the copies aside before it.
+func (g *GPU) UploadAside(to Address, from []byte) error {
+	return g.do("cuMemcpyHtoDAsync_v2", uintptr(to), word(&from[0]), uintptr(len(from)), g.side.stream)
+}
+
+// DownloadAside copies from the device to pinned memory in the same way.
+func (g *GPU) DownloadAside(to []byte, from Address) error {
+	return g.do("cuMemcpyDtoHAsync_v2", word(&to[0]), uintptr(from), uintptr(len(to)), g.side.stream)
+}
+
+// Join makes what follows wait for the copies aside.
+func (g *GPU) Join() error {
+	return errors.Join(g.do("cuEventRecord", g.side.join, g.side.stream),
+		g.do("cuStreamWaitEvent", g.stream, g.side.join, 0))
+}
+
+// AwaitAside waits until the copies aside are done.
+func (g *GPU) AwaitAside() error { return g.do("cuStreamSynchronize", g.side.stream) }
+
+// BeginBatch and EndBatch take the times of copies aside, under a number below SideBatches.
+func (g *GPU) BeginBatch(number int) error {
+	return g.do("cuEventRecord", g.side.begun[number], g.side.stream)
+}
+
+// EndBatch ends a batch.
+func (g *GPU) EndBatch(number int) error {
+	return g.do("cuEventRecord", g.side.ended[number], g.side.stream)
+}
+
+// BatchTook returns how long a batch took, if it is done.
+func (g *GPU) BatchTook(number int) (took time.Duration, done bool, err error) {
+	if err := g.do("cuEventQuery", g.side.ended[number]); err != nil {
+		var status *driverError
+		if errors.As(err, &status) && status.code == statusNotReady {
+			return 0, false, nil
+		}
+		return 0, false, err
+	}
+	var ms float32
+	err = g.do("cuEventElapsedTime", word(&ms), g.side.begun[number], g.side.ended[number])
+	return time.Duration(float64(ms) * float64(time.Millisecond)), true, err
 }
 
 // CopyWithin copies device memory.
@@ -239,6 +330,11 @@ func (g *GPU) Close() error {
 	for _, m := range g.marks {
 		errs = append(errs, g.do("cuEventDestroy_v2", m))
 	}
+	plain, timed := g.side.events()
+	for _, e := range append(plain, timed...) {
+		errs = append(errs, g.do("cuEventDestroy_v2", *e))
+	}
+	errs = append(errs, g.do("cuStreamDestroy_v2", g.side.stream))
 	errs = append(errs, g.do("cuStreamDestroy_v2", g.stream), g.call("cuDevicePrimaryCtxRelease_v2", uintptr(g.handle)))
 	g.modules = nil
 	return errors.Join(errs...)

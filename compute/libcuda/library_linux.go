@@ -32,7 +32,8 @@ var symbols = []string{
 	"cuMemcpyDtoDAsync_v2",
 	"cuStreamCreate", "cuStreamDestroy_v2", "cuStreamSynchronize", "cuStreamBeginCapture_v2",
 	"cuStreamEndCapture", "cuGraphInstantiateWithFlags", "cuGraphLaunch", "cuGraphDestroy", "cuGraphExecDestroy",
-	"cuEventCreate", "cuEventRecord", "cuEventSynchronize", "cuEventDestroy_v2",
+	"cuEventCreate", "cuEventRecord", "cuEventSynchronize", "cuEventDestroy_v2", "cuStreamWaitEvent", "cuEventQuery",
+	"cuEventElapsedTime",
 	"cuModuleLoadDataEx", "cuModuleUnload", "cuModuleGetFunction", "cuFuncSetAttribute", "cuLaunchKernelEx",
 }
 
@@ -147,6 +148,8 @@ const (
 	captureRelaxed           = 2
 	streamNonBlocking        = 1
 	eventWithoutTime         = 2
+	eventWithTime            = 0
+	statusNotReady           = 600
 	launchEarly              = 6 // programmatic stream serialization
 )
 

@@ -12,6 +12,8 @@ package tier
 import (
 	"errors"
 	"fmt"
+	"math"
+	"time"
 
 	"parley"
 	"parley/compute"
@@ -28,9 +30,19 @@ type Device struct {
 	// Read copies a block of the pool into dst, Write one back into the pool.
 	Read  func(dst []byte, block int32)
 	Write func(block int32, src []byte)
-	// Pin, if not nil, prepares the host memory for copies that are done in the
-	// background, and Wait returns when they are. Without Pin, Wait may be nil.
-	Pin  func(memory []byte) error
+	// Background, if not nil, is how copies of host memory are made while the device computes.
+	Background *Background
+}
+
+// A Background makes Read and Write return before copies of memory that was pinned are done.
+// What uses the blocks on the device waits for them.
+type Background struct {
+	Pin func(memory []byte) error
+	// StartBatch and EndBatch enclose copies, and Batches returns how long those took that are done since
+	// it was called last, the oldest first.
+	StartBatch, EndBatch func()
+	Batches              func() []time.Duration
+	// Wait returns when all copies are done.
 	Wait func()
 }
 
@@ -40,9 +52,18 @@ func DeviceOf(b compute.Backend) Device {
 	d := Device{Copy: b.CopyBlocks, Read: b.ReadBlock, Write: b.WriteBlock}
 	if p, ok := b.(interface {
 		Pin(memory []byte) error
-		Wait()
+		StartBatch()
+		EndBatch()
+		Batches() []time.Duration
+		WaitCopies()
 	}); ok {
-		d.Pin, d.Wait = p.Pin, p.Wait
+		d.Background = &Background{
+			Pin:        p.Pin,
+			StartBatch: p.StartBatch,
+			EndBatch:   p.EndBatch,
+			Batches:    p.Batches,
+			Wait:       p.WaitCopies,
+		}
 	}
 	return d
 }
@@ -61,27 +82,35 @@ type Config struct {
 	Fingerprint [32]byte
 }
 
+// endless is a batch that is never known to be complete.
+const endless = math.MaxInt
+
 // A Store is the tiers of one device. It is used by one goroutine at a time.
 type Store struct {
-	cfg      Config
-	arena    []byte // host memory
-	file     *file  // nil without a disk tier
-	transit  []byte // between device and disk
-	dst, src [1]int32
+	cfg     Config
+	arena   []byte // host memory
+	file    *file  // nil without a disk tier
+	transit []byte // between device and disk
+	// moving has the batch in which each slot of the host was copied last, endless outside of
+	// batches. Of those that were begun, done are known to be complete.
+	moving      map[int32]int
+	begun, done int
+	open        bool // the last batch
+	dst, src    [1]int32
 }
 
 // Open takes the memory and opens the file, and returns the blocks that an
 // earlier process left there.
 func Open(cfg Config) (*Store, []kv.DiskBlock, error) {
-	s := &Store{cfg: cfg}
+	s := &Store{cfg: cfg, moving: map[int32]int{}}
 	var found []kv.DiskBlock
 	var err error
 	if cfg.HostBlocks > 0 {
 		if s.arena, err = takeArena(cfg.BlockBytes * int64(cfg.HostBlocks)); err != nil {
 			return nil, nil, fmt.Errorf("tier: taking host memory for %d blocks: %w", cfg.HostBlocks, err)
 		}
-		if cfg.Device.Pin != nil {
-			if err := cfg.Device.Pin(s.arena); err != nil {
+		if b := cfg.Device.Background; b != nil {
+			if err := b.Pin(s.arena); err != nil {
 				return nil, nil, errors.Join(
 					fmt.Errorf("tier: pinning host memory for %d blocks: %w", cfg.HostBlocks, err), s.Close())
 			}
@@ -112,15 +141,64 @@ func (s *Store) Close() error {
 
 // Settle returns when all copies between the device and host memory are done.
 func (s *Store) Settle() {
-	if s.cfg.Device.Wait != nil && s.arena != nil {
-		s.cfg.Device.Wait()
+	if len(s.moving) > 0 {
+		s.cfg.Device.Background.Wait()
+		clear(s.moving)
 	}
 }
 
-// Move makes a copy; one between the device and host memory is done when [Store.Settle]
-// returns, which must be called before a copy of another kind. If its source is
-// damaged, the destination is not written to, and the error is [ErrDamaged].
+// settle returns when the copies of a slot of the host are done.
+func (s *Store) settle(slot int32) {
+	if batch, moves := s.moving[slot]; moves && batch > s.done {
+		s.Settle()
+	}
+}
+
+// Background returns how copies between the device and host memory are made while the device
+// computes, nil if they are done when Move returns.
+func (s *Store) Background() *Background {
+	if s.arena == nil || s.cfg.Device.Background == nil {
+		return nil
+	}
+	b := *s.cfg.Device.Background
+	b.StartBatch = func() {
+		s.begun, s.open = s.begun+1, true
+		s.cfg.Device.Background.StartBatch()
+	}
+	b.EndBatch = func() {
+		s.open = false
+		s.cfg.Device.Background.EndBatch()
+	}
+	b.Batches = func() []time.Duration {
+		took := s.cfg.Device.Background.Batches()
+		s.done += len(took)
+		return took
+	}
+	return &b
+}
+
+// move notes that a copy uses a slot of the host, and waits if the processor is to do it.
+func (s *Store) move(slot int32, other kv.Tier) {
+	switch {
+	case other != kv.Device:
+		s.settle(slot)
+	case s.open:
+		s.moving[slot] = s.begun
+	case s.cfg.Device.Background != nil:
+		s.moving[slot] = endless
+	}
+}
+
+// Move makes a copy; one between the device and host memory may be done later: what uses the blocks
+// waits for it, and so does [Store.Settle]. If its source is damaged, the destination is not
+// written to, and the error is [ErrDamaged].
 func (s *Store) Move(m kv.Move) error {
+	switch kv.Host {
+	case m.From:
+		s.move(m.FromSlot, m.To)
+	case m.To:
+		s.move(m.ToSlot, m.From)
+	}
 	if m.From == kv.Device && m.To == kv.Device {
 		s.dst[0], s.src[0] = m.ToSlot, m.FromSlot
 		s.cfg.Device.Copy(s.dst[:], s.src[:])
@@ -134,7 +212,9 @@ func (s *Store) Move(m kv.Move) error {
 	case kv.Device:
 		s.cfg.Device.Write(m.ToSlot, data)
 	case kv.Host:
-		copy(s.host(m.ToSlot), data)
+		if m.From != kv.Device { // otherwise the device writes it
+			copy(s.host(m.ToSlot), data)
+		}
 	case kv.Disk:
 		return s.file.write(m.ToSlot, entry{Hash: m.Hash, Parent: m.Parent}, data)
 	}
@@ -158,11 +238,12 @@ func (s *Store) read(m kv.Move) ([]byte, error) {
 	return data, nil
 }
 
-// ReadBlock copies the block of a name out of a slot of a tier into dst. Copies that
-// were begun must be settled. If the block is damaged, the error is [ErrDamaged].
+// ReadBlock copies the block of a name out of a slot of a tier into dst. If the block is
+// damaged, the error is [ErrDamaged].
 func (s *Store) ReadBlock(dst []byte, from kv.Tier, slot int32, name parley.BlockHash) error {
 	switch from {
 	case kv.Host:
+		s.settle(slot)
 		copy(dst, s.host(slot))
 	case kv.Disk:
 		return s.file.read(dst, slot, name)

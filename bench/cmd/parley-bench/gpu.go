@@ -41,7 +41,8 @@ the scores of its last token are in host memory, that of a batch when the tokens
 the device chooses while the next pass is already queued, as the engine does it.
 
 A load is pPROMPT (p8000: a prompt of 8,000 tokens), or dBATCHxCONTEXT (d32x512: 32
-sequences with 512 tokens each behind them). A model is a shape, a type of weights, and, if it is
+sequences with 512 tokens each behind them), or sBATCHxCONTEXT: the same with penalties, a mask
+and log-probabilities for every token. A model is a shape, a type of weights, and, if it is
 not that of --kv-type, one of the key/value pool.
 
 Without --model and --load every load with a bar for one H200 is measured, and the command
@@ -68,11 +69,15 @@ func parseLoad(text string) (l gpu.Load, err error) {
 		l.Prompt, err = strconv.Atoi(rest)
 	} else if rest, ok := strings.CutPrefix(text, "d"); ok {
 		_, err = fmt.Sscanf(rest, "%dx%d", &l.Batch, &l.Context)
+	} else if rest, ok := strings.CutPrefix(text, "s"); ok {
+		l.Special = true
+		_, err = fmt.Sscanf(rest, "%dx%d", &l.Batch, &l.Context)
 	} else {
-		err = fmt.Errorf("expected pPROMPT or dBATCHxCONTEXT")
+		err = fmt.Errorf("expected a letter")
 	}
 	if err != nil || l.Tokens() < 1 || l.Context < 0 {
-		return l, fmt.Errorf("load %q: expected pPROMPT or dBATCHxCONTEXT, as in p8000 or d32x512", text)
+		return l, fmt.Errorf("load %q: expected pPROMPT, dBATCHxCONTEXT or sBATCHxCONTEXT, as in p8000 or d32x512",
+			text)
 	}
 	return l, nil
 }

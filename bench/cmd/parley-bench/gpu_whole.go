@@ -57,6 +57,7 @@ var wholeChecks = []wholeCheck{
 	{"load-8b", loadCheck},
 	{"gaps", gapCheck},
 	{"copies", copyCheck},
+	{"overlap", overlapCheck},
 }
 
 func newGPUWhole(f *gpuFlags) *cobra.Command {
@@ -65,7 +66,8 @@ func newGPUWhole(f *gpuFlags) *cobra.Command {
 		Short: "Measure the engine, a served model and copies of blocks on a GPU, against bars",
 		Long: `Measure more than single passes: 256 requests through the engine (offline) and through
 ` + "`parley serve`" + ` (served, as a share of offline), the gaps of 64 streams while 200 prompts of
-8,000 tokens arrive (gaps), and 1 GB of blocks copied to host memory and back (copies).
+8,000 tokens arrive (gaps), 1 GB of blocks copied to host memory and back (copies), and passes
+while blocks are restored (overlap).
 Without names, all are measured; the command fails if a bar is missed.`,
 		Example: `  parley-bench gpu whole
   parley-bench gpu whole offline-0.6b served-0.6b`,
@@ -208,7 +210,27 @@ func copyCheck(_ context.Context, f *gpuFlags) (wholeResult, error) {
 		return wholeResult{}, err
 	}
 	c, err := gpu.MeasureCopies(&shape.Config, f.device, copyBytes)
-	text := fmt.Sprintf("%d MiB in blocks to host memory and back %v, in one piece %v: %.2f times, bar %.2f", c.Bytes>>20,
-		c.Blocks, c.Plain, c.Ratio(), copyMost)
+	text := fmt.Sprintf("%d MiB in blocks to host memory %v and back %v, in one piece both ways %v: %.2f times, "+
+		"bar %.2f; restored in %.1f ms a GB", c.Bytes>>20, c.Offload, c.Restore, c.Plain, c.Ratio(), copyMost,
+		float64(c.RestorePerGB().Microseconds())/1000)
 	return wholeResult{text, err == nil && c.Ratio() <= copyMost}, err
+}
+
+// overlapMost is how many times as long a pass may take while blocks are restored.
+const overlapMost = 1.25
+
+func overlapCheck(_ context.Context, f *gpuFlags) (wholeResult, error) {
+	shape, err := weights.ShapeNamed("qwen3-0.6b")
+	if err != nil {
+		return wholeResult{}, err
+	}
+	ck, err := weights.RandomCheckpoint(shape, weights.BF16, 1)
+	if err != nil {
+		return wholeResult{}, err
+	}
+	o, err := gpu.MeasureOverlap(ck, f.device, gpu.Load{Batch: 32, Context: 512}, copyBytes)
+	ratio := float64(o.Restored) / float64(max(o.Alone, 1))
+	text := fmt.Sprintf("a pass of 32 sequences %v, while %d MiB of blocks are restored in %v %v: %.2f times, bar %.2f",
+		o.Alone, o.Bytes>>20, o.Copies, o.Restored, ratio, overlapMost)
+	return wholeResult{text, err == nil && ratio <= overlapMost}, err
 }
