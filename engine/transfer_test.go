@@ -209,3 +209,36 @@ func TestIntakesAreLeft(t *testing.T) {
 		}
 	})
 }
+
+// TestSweepsFindWhatIsWorthKeeping goes through the cache of an engine after a prompt: what it
+// finds are the prompt's blocks in order, which can be read; nothing is found twice.
+func TestSweepsFindWhatIsWorthKeeping(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newCounter(t, &counter{}, sched.Config{Blocks: 80, StepTokens: 64, StepOutputs: 8, Seqs: 4})
+		r := &parley.Request{Prompt: long(3, 150), MaxTokens: 3}
+		ask(t, e, r)
+		kept := map[parley.BlockHash]bool{}
+		var names []parley.BlockHash
+		for range 2 {
+			s := Sweep{Least: 0.01, Known: func(name *parley.BlockHash) bool { return kept[*name] }}
+			found, whole, err := s.Next(t.Context(), e, nil)
+			if err != nil || !whole {
+				t.Fatal(whole, err)
+			}
+			for _, p := range found {
+				names = append(names, p.Name)
+			}
+			for _, name := range names {
+				kept[name] = true
+			}
+		}
+		want := parley.AppendBlockHashes(nil, parley.BlockHash{}, r.Salt, r.Prompt, compute.BlockTokens)
+		if !slices.Equal(names, want) {
+			t.Fatalf("%d blocks were found, want %d", len(names), len(want))
+		}
+		room := make([]byte, len(names)*compute.BlockTokens)
+		if n, err := e.ReadBlocks(t.Context(), names, room); n != len(names) || err != nil {
+			t.Errorf("%d blocks were read, %v", n, err)
+		}
+	})
+}

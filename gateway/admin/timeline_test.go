@@ -34,6 +34,15 @@ func written(stages []Stage) string {
 func TestCourses(t *testing.T) {
 	usage := &parley.Usage{Queued: 5 * ms, Prefill: 20 * ms, Decode: 100 * ms, Miss: "new"}
 	told := &parley.Usage{Prefill: 20 * ms, Decode: 100 * ms}
+	stored := *usage
+	stored.Transfer = &parley.Transfer{
+		From:        "redis cache:6379",
+		AskedTokens: 96,
+		CameTokens:  64,
+		Bytes:       2e6,
+		Took:        12 * ms,
+		Miss:        "not in the store",
+	}
 	leg := func(kind string, s *parley.WorkerTimings, u *parley.Usage) parley.Attempt {
 		return parley.Attempt{Worker: "w", Kind: kind, Reason: "holds most", Terms: at(10), Sent: at(11), First: at(50),
 			Ended: at(155), Tokens: 9, End: "done", Timings: s, Usage: u}
@@ -59,6 +68,13 @@ func TestCourses(t *testing.T) {
 				"no hop\n" +
 				"engine: wait for compute 25+5\nengine: prefill 30+20 | not cached (new): not seen before\nengine: " +
 				"decode 50+100\ngateway: write 150+10\n"},
+		"one engine before a store": {Timeline{First: 50 * ms, Usage: stored, Reason: "the only one"},
+			before +
+				"router: choose a worker 10+0 | the only one\nworker: fetch blocks from redis cache:6379 10+12 | 64 of " +
+				"96 tokens came, 2.0 MB; the others were computed: not in the store\n" +
+				"worker: hand to the engine 22+3 | in this process: no hop\nengine: wait for compute 25+5\n" +
+				"engine: prefill 30+20 | not cached (new): not seen before\nengine: decode 50+100\n" +
+				"gateway: write 150+10\n"},
 		"an engine of a fleet": {Timeline{Attempts: []parley.Attempt{leg(InProcess, nil, usage)}},
 			choice + "worker: hand to the engine 11+14 | w | in this process: no hop\n" +
 				"engine: wait for compute 25+5 | w\nengine: prefill 30+20 | w | not cached (new): not seen " +
