@@ -70,8 +70,8 @@ func TestCourses(t *testing.T) {
 				"decode 50+100\ngateway: write 150+10\n"},
 		"one engine before a store": {Timeline{First: 50 * ms, Usage: stored, Reason: "the only one"},
 			before +
-				"router: choose a worker 10+0 | the only one\nworker: fetch blocks from redis cache:6379 10+12 | 64 of " +
-				"96 tokens came, 2.0 MB; the others were computed: not in the store\n" +
+				"router: choose a worker 10+0 | the only one\nworker: fetch blocks from redis cache:6379 10+12 | " +
+				"64 of 96 tokens came, 2.0 MB; the others were computed: not in the store\n" +
 				"worker: hand to the engine 22+3 | in this process: no hop\nengine: wait for compute 25+5\n" +
 				"engine: prefill 30+20 | not cached (new): not seen before\nengine: decode 50+100\n" +
 				"gateway: write 150+10\n"},
