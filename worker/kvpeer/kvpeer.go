@@ -9,7 +9,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"iter"
-	"net"
 	"net/http"
 	"time"
 
@@ -39,28 +38,12 @@ const (
 	// withinDefault bounds a fetch whose source does not say, withinMax any.
 	withinDefault = 2 * time.Second
 	withinMax     = 10 * time.Minute
-	// connectMax is how long connecting to another worker may take.
-	connectMax = 2 * time.Second
-	// ioBytes is how much is read from a connection at once.
-	ioBytes = 256 << 10
 )
 
 // New returns a peer. secure returns how the next connection to an https URL speaks TLS;
 // nil means with servers that the system trusts.
 func New(secure func() *tls.Config, registry prometheus.Registerer) *Peer {
-	dialer := &net.Dialer{Timeout: connectMax}
-	transport := &http.Transport{
-		DialContext:         dialer.DialContext,
-		DisableCompression:  true,
-		MaxIdleConnsPerHost: kvwire.Fetches,
-		IdleConnTimeout:     time.Minute,
-		ReadBufferSize:      ioBytes,
-	}
-	if secure != nil {
-		transport.DialTLSContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-			return (&tls.Dialer{NetDialer: dialer, Config: secure()}).DialContext(ctx, network, address)
-		}
-	}
+	transport := kvwire.NewTransport(secure)
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	p := &Peer{client: kvwire.Client{HTTP: &http.Client{Transport: transport, CheckRedirect: stay}}}
 	p.meters = newMeters(p, registry)

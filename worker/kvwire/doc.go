@@ -41,6 +41,7 @@
 //	ticket.go  the right to read blocks of one worker
 //	stream.go  frames
 //	follow.go  blocks that are being computed
+//	transport.go  how the taking side connects
 //	ring.go    blocks that have come and were not taken
 //	gate.go    how many fetches run, and what they hold
 //	server.go  the giving side

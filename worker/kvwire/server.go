@@ -1,7 +1,6 @@
 package kvwire
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,8 +24,9 @@ const (
 	askMax = 8 << 20
 	// stallMax is how long the taking side may read nothing.
 	stallMax = 10 * time.Second
-	// ioBytes is how much is read from and written to a connection at once.
-	ioBytes = 256 << 10
+	// ioBytes is the buffer that heads of frames are read through. Payloads are read past it,
+	// but for what comes with a head.
+	ioBytes = 16 << 10
 )
 
 // An Ask is what a worker wants of another one.
@@ -133,7 +133,6 @@ type batch struct {
 func stream(ctx context.Context, to *patientWriter, from *reader, names []parley.BlockHash,
 	size int) (sent Delivery) {
 	ctx, cancel := context.WithCancel(ctx)
-	out := bufio.NewWriterSize(to, ioBytes)
 	ready := make(chan batch)
 	free := make(chan []byte, 2)
 	free <- make([]byte, size)
@@ -147,13 +146,13 @@ func stream(ctx context.Context, to *patientWriter, from *reader, names []parley
 	for f := range ready {
 		for i := range f.blocks {
 			payload := f.room[i*from.Format.BlockBytes:][:from.Format.BlockBytes]
-			if writeBlock(out, &names[sent.Blocks], payload) != nil {
+			if writeBlock(to, &names[sent.Blocks], payload) != nil {
 				return Delivery{sent.Blocks, sent.Bytes, "left"}
 			}
 			sent.Blocks++
 			sent.Bytes += int64(len(payload))
 		}
-		if out.Flush() != nil || to.control.Flush() != nil {
+		if to.control.Flush() != nil {
 			return Delivery{sent.Blocks, sent.Bytes, "left"}
 		}
 		free <- f.room
@@ -162,7 +161,7 @@ func stream(ctx context.Context, to *patientWriter, from *reader, names []parley
 	if sent.Blocks < len(names) {
 		reason, sent.Miss = endGone, "gone"
 	}
-	if ctx.Err() != nil || writeEnd(out, reason) != nil || out.Flush() != nil {
+	if ctx.Err() != nil || writeEnd(to, reason) != nil {
 		sent.Miss = "left"
 	}
 	return sent

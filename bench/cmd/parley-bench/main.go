@@ -1,7 +1,8 @@
 // Command parley-bench compares Parley with other programs and with itself: with
 // llama.cpp on a processor, with nginx in front of a worker, with the floor of the
 // memory for the router's index, with its own engine without a mechanism, and models
-// of random weights on a GPU against their bars.
+// of random weights on a GPU against their bars; and blocks that move between workers
+// with a plain copy.
 //
 // It is for people who work on Parley. `parley bench` measures a server under load.
 package main
@@ -57,6 +58,7 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", err, errUsage) })
-	root.AddCommand(newCPU(), newFirst(), newGPU(), newGateway(), newIndex(), newMechanisms(), newSchemas())
+	root.AddCommand(newCPU(), newFirst(), newGPU(), newGateway(), newIndex(), newMechanisms(), newSchemas(),
+		newBlocks(), newServeBlocks())
 	return root
 }

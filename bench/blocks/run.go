@@ -1,0 +1,147 @@
+package blocks
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os/exec"
+	"slices"
+	"strconv"
+	"time"
+
+	"parley"
+	"parley/worker/kvwire"
+)
+
+// Bar is how much of the speed of a plain copy fetching must reach.
+const Bar = 0.8
+
+// Options say what is moved.
+type Options struct {
+	// BlockBytes is the size of a block, Blocks how many a fetch has, Rounds how often each
+	// is measured.
+	BlockBytes, Blocks, Rounds int
+}
+
+// A Result is what was measured.
+type Result struct {
+	Options
+	// Plain and Fetch are the median speeds in bytes a second, and Ratio the median over
+	// rounds of how much of the first the second reached.
+	Plain, Fetch, Ratio float64
+	// Ratios are those of all rounds.
+	Ratios []float64
+}
+
+// Missed reports whether the bar was.
+func (r *Result) Missed() bool { return r.Ratio < Bar }
+
+// WriteText prints the result.
+func (r *Result) WriteText(to io.Writer) error {
+	_, err := fmt.Fprintf(to, "%d blocks of %d KiB, %d rounds: plain copy %.2f GB/s, fetch %.2f GB/s, "+
+		"ratio %.2f (bar %.2f)\n", r.Blocks, r.BlockBytes>>10, r.Rounds, r.Plain/1e9, r.Fetch/1e9, r.Ratio, Bar)
+	return err
+}
+
+// Run measures against a process that command starts, which calls [Serve].
+func Run(ctx context.Context, o Options, command func(args ...string) *exec.Cmd) (*Result, error) {
+	cmd := command(strconv.Itoa(o.BlockBytes), strconv.Itoa(o.Blocks))
+	stop, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	defer func() { _ = stop.Close(); _ = cmd.Wait() }()
+	var fabric, plain string
+	if _, err := fmt.Fscan(out, &fabric, &plain); err != nil {
+		return nil, fmt.Errorf("the other process did not start: %w", err)
+	}
+	return measure(ctx, o, fabric, plain)
+}
+
+// measure takes both speeds in turn.
+func measure(ctx context.Context, o Options, fabric, plain string) (*Result, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", plain)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	client := &kvwire.Client{HTTP: &http.Client{Transport: kvwire.NewTransport(nil)}}
+	defer client.HTTP.CloseIdleConnections()
+	to := make([]byte, o.BlockBytes*o.Blocks)
+	f := &fetch{client: client, url: "http://" + fabric, to: to, format: format(o.BlockBytes)}
+	for i := range o.Blocks {
+		f.names = append(f.names, name(i))
+	}
+	var plains, fetches []float64
+	r := &Result{Options: o}
+	for round := range o.Rounds + 1 { // the first one touches all memory
+		a, err := speed(len(to), func() error { return copyPlain(conn, to) })
+		if err != nil {
+			return nil, err
+		}
+		b, err := speed(len(to), func() error { return f.run(ctx) })
+		if err != nil {
+			return nil, err
+		}
+		if round > 0 {
+			plains, fetches, r.Ratios = append(plains, a), append(fetches, b), append(r.Ratios, b/a)
+		}
+	}
+	r.Plain, r.Fetch, r.Ratio = median(plains), median(fetches), median(r.Ratios)
+	return r, nil
+}
+
+// copyPlain asks for all bytes and reads them.
+func copyPlain(conn net.Conn, to []byte) error {
+	if _, err := conn.Write([]byte{1}); err != nil {
+		return err
+	}
+	_, err := io.ReadFull(conn, to)
+	return err
+}
+
+// A fetch moves all blocks as workers do.
+type fetch struct {
+	client *kvwire.Client
+	url    string
+	format kvwire.Format
+	names  []parley.BlockHash
+	to     []byte
+}
+
+func (f *fetch) run(ctx context.Context) error {
+	at := 0
+	_, err := f.client.Run(ctx, &kvwire.Fetch{
+		URL:    f.url,
+		Format: f.format,
+		Names:  f.names,
+		Put: func(_ context.Context, data []byte) error { // as an engine takes them
+			at += copy(f.to[at:], data)
+			return nil
+		},
+	})
+	return err
+}
+
+// speed returns how many bytes move in a second.
+func speed(bytes int, move func() error) (float64, error) {
+	began := time.Now()
+	if err := move(); err != nil {
+		return 0, err
+	}
+	return float64(bytes) / time.Since(began).Seconds(), nil
+}
+
+func median(all []float64) float64 {
+	all = slices.Sorted(slices.Values(all))
+	return all[len(all)/2]
+}
