@@ -19,6 +19,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"parley/gateway/accounts"
+	"parley/gateway/exchange"
 	"parley/gateway/issuer"
 )
 
@@ -183,6 +184,39 @@ func TestSignInAtIssuer(t *testing.T) {
 	}
 	if log := s.log.String(); strings.Contains(log, "the-code") || strings.Contains(log, "client-secret") {
 		t.Error("a secret is in the log")
+	}
+}
+
+// TestSignInBehindAProxy: where a proxy speaks TLS, passkeys are for the name that the browser knows, and the
+// session's cookie goes over TLS alone; what other peers say counts for nothing.
+func TestSignInBehindAProxy(t *testing.T) {
+	for _, c := range []struct {
+		name, proxies, proto string
+		secure               bool
+	}{
+		{"a trusted proxy with TLS", "127.0.0.0/8", "https", true},
+		{"a trusted proxy without TLS", "127.0.0.0/8", "http", false},
+		{"the nearest of two proxies counts", "127.0.0.0/8", "https, http", false},
+		{"another peer", "10.0.0.0/8", "https", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newIssuer(t)
+			s, rig := startGuarded(t, &worker{}, newStoreName(t), f.config(func(c *issuer.Config) {
+				c.CreateUnknown = true
+			}), func(config *Config) { config.TrustedProxies = must(exchange.ParseProxies(c.proxies))(t) })
+			rig.person(s, "boss@example.com", accounts.Grant{Role: accounts.ServerAdmin, Organization: "local"})
+			through := []string{"X-Forwarded-Proto", c.proto, "X-Forwarded-Host", "127.0.0.1:8080"}
+			state, cookie := f.begin(s, "/session/issuer", `{"return_to":"/"}`, through...)
+			w := s.come(state, append(cookie, through...)...)
+			set := strings.Join(w.Header().Values("Set-Cookie"), "\n")
+			if sessionOf(w) == nil || strings.Contains(set, "Secure") != c.secure {
+				t.Errorf("the session's cookie is %q, want Secure to be %v: %s", set, c.secure, w.Body)
+			}
+			w = s.sends("POST", "/session/passkey", "{}", append(through, "X-Forwarded-Host", "chat.example.com")...)
+			if made := strings.Contains(w.Body.String(), `"site":"chat.example.com"`); made != c.secure {
+				t.Errorf("a passkey for chat.example.com: %d %s", w.Code, w.Body)
+			}
+		})
 	}
 }
 

@@ -18,16 +18,23 @@ vllm:kv_cache_usage_perc{model_name="two"} 0.25
 vllm:prefix_cache_queries_total{model_name="two"} 200
 vllm:prefix_cache_hits_total{model_name="two"} 50
 vllm:inter_token_latency_seconds_count{model_name="two"} 9
+parley_model_state{model_name="three",state="loading"} 1
+parley_model_state{model_name="four",state="loaded"} 1
 process_start_time_seconds 1.7e+09
 broken{
 vllm:num_requests_running{model_name="two"} NaN
 `
 	states := modelStates(remote.ParseMetrics([]byte(text)))
-	if len(states) != 2 || states[0].Model != `a/b:"1"}` || states[0].Running != 2 || states[0].Waiting != 3 {
+	if len(states) != 4 || states[0].Model != `a/b:"1"}` || states[0].Running != 2 || states[0].Waiting != 3 {
 		t.Fatalf("%+v", states)
 	}
 	if s := states[1]; s.KVUsed != 0.25 || s.CacheHits != 0.25 || s.tokens != 9 || s.Running != 0 {
 		t.Errorf("%+v", s)
+	}
+	for i, want := range []string{"ready", "idle", "loading", "idle"} {
+		if states[i].State != want {
+			t.Errorf("%s is %s, want %s", states[i].Model, states[i].State, want)
+		}
 	}
 	before := &ServerState{Models: []modelState{{Model: "two", tokens: 4}}}
 	now := &ServerState{Models: states}

@@ -36,7 +36,10 @@ type gpuState struct {
 
 // A modelState is what one model does now.
 type modelState struct {
-	Model   string `json:"model"`
+	Model string `json:"model"`
+	// State is ready while requests run or wait, idle without any, or as the model folder says: loading,
+	// unloading, unloaded or too_large.
+	State   string `json:"state"`
 	Running int    `json:"running"`
 	Waiting int    `json:"waiting"`
 	// KVUsed is the share of the key/value pool in use, CacheHits that of the
@@ -56,7 +59,8 @@ func NewPs() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ps",
 		Short: "Show the load of a server: requests, memory, speed",
-		Long: `Show the load of a server: for each model the running and queued requests, the share of
+		Long: `Show the load of a server: for each model its state (ready: requests run or wait; idle: in
+memory without any; loading, unloading, unloaded), the running and queued requests, the share of
 its key/value memory in use, the cache hit rate of prompt tokens, and the tokens
 generated per second, measured for one second while requests run. For each GPU the share of
 time it is busy, of its bandwidth and arithmetic that passes use, memory, clocks, power,
@@ -142,9 +146,9 @@ func (s *ServerState) rates(before *ServerState, elapsed time.Duration) {
 func (s *ServerState) print(out io.Writer) error {
 	fmt.Fprintf(out, "%s%s\n\n", s.URL, upText(s.UptimeSeconds))
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "MODEL\tRUNNING\tQUEUED\tKV USED\tCACHE HITS\tTOKENS/S")
+	fmt.Fprintln(w, "MODEL\tSTATE\tRUNNING\tQUEUED\tKV USED\tCACHE HITS\tTOKENS/S")
 	for _, m := range s.Models {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%.1f%%\t%.1f%%\t%.1f\n", m.Model, m.Running, m.Waiting, 100*m.KVUsed,
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%.1f%%\t%.1f%%\t%.1f\n", m.Model, m.State, m.Running, m.Waiting, 100*m.KVUsed,
 			100*m.CacheHits, m.TokensPerSecond)
 	}
 	if err := w.Flush(); err != nil || len(s.Devices) == 0 {
@@ -209,6 +213,8 @@ func modelStates(metrics []remote.Metric) (states []modelState) {
 			s.KVUsed = max(s.KVUsed, m.Value)
 		case "vllm:time_to_first_token_seconds_count", "vllm:inter_token_latency_seconds_count":
 			s.tokens += m.Value
+		case "parley_model_state":
+			s.State = remote.Label(m.Labels, "state")
 		case "vllm:prefix_cache_queries_total":
 			asked[m.Model] += m.Value
 		case "vllm:prefix_cache_hits_total":
@@ -216,8 +222,15 @@ func modelStates(metrics []remote.Metric) (states []modelState) {
 		}
 	}
 	for i := range states {
-		if n := asked[states[i].Model]; n > 0 {
-			states[i].CacheHits = math.Round(hits[states[i].Model]/n*1000) / 1000
+		s := &states[i]
+		if n := asked[s.Model]; n > 0 {
+			s.CacheHits = math.Round(hits[s.Model]/n*1000) / 1000
+		}
+		if s.State == "" || s.State == "loaded" {
+			s.State = "idle"
+			if s.Running+s.Waiting > 0 {
+				s.State = "ready"
+			}
 		}
 	}
 	return states

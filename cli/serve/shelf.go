@@ -82,6 +82,9 @@ func openShelf(s *settings.Settings, b *backend, registry prometheus.Registerer,
 			Log:       log,
 		}),
 	}
+	if err := registry.Register(sh.library); err != nil {
+		return nil, err
+	}
 	err = sh.sync()
 	b.served = sh.models()
 	return sh, err

@@ -38,7 +38,7 @@ var tenantSettings = []Setting{
 		Help:  "serve /metrics without a key",
 	},
 	{Key: "trusted-proxies", wants: "networks such as 10.0.0.0/8,192.0.2.7", set: setProxies,
-		Help: "trust X-Forwarded-For, Forwarded and X-Forwarded-Host from reverse proxies in these networks, " +
+		Help: "trust X-Forwarded-For, -Host, -Proto and Forwarded from reverse proxies in these networks, " +
 			"`CIDR,...`, for the client's address in logs and the origin of pages; grants no rights"},
 	{
 		Key: "tiers",

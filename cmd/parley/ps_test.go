@@ -44,8 +44,8 @@ func TestPs(t *testing.T) {
 	if state.URL != s.url || len(state.Models) != 2 || state.UptimeSeconds < 0 {
 		t.Fatalf("%+v", state)
 	}
-	if m := state.Models[0]; m.Model != "polly" || m.Running != 1 || m.Waiting != 0 || m.KVUsed <= 0 ||
-		m.TokensPerSecond <= 0 {
+	if m := state.Models[0]; m.Model != "polly" || m.State != "ready" || m.Running != 1 || m.Waiting != 0 ||
+		m.KVUsed <= 0 || m.TokensPerSecond <= 0 {
 		t.Errorf("%+v", m)
 	}
 	text := told(t, "ps", "--url", s.url)

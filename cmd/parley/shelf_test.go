@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -86,6 +87,15 @@ func chatWith(model string) string {
 	return fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"Hello"}],"max_tokens":8}`, model)
 }
 
+// wantShown wants ps to show a model in a state.
+func (s *server) wantShown(t *testing.T, model, state string) {
+	t.Helper()
+	text := told(t, "ps", "--url", s.url)
+	if !regexp.MustCompile(regexp.QuoteMeta(model) + " +" + state + " ").MatchString(text) {
+		t.Errorf("of %s, which is %s, ps says\n%s", model, state, text)
+	}
+}
+
 // A running server pulls, offers, loads, unloads and removes models of the folder, by its
 // interface and by what other processes do to the folder.
 func TestServeFollowsTheModelFolder(t *testing.T) {
@@ -118,12 +128,14 @@ func TestServeFollowsTheModelFolder(t *testing.T) {
 	if m := s.folderState(t, "tiny:q8_0"); m.State != "loaded" || m.TitleState.Bytes == 0 {
 		t.Errorf("%+v", m)
 	}
+	s.wantShown(t, "tiny:q8_0", "idle")
 	if status, text := s.call(t, "POST", "/admin/api/models/tiny:q8_0/unload", "{}"); status != 200 {
 		t.Errorf("%d %s", status, text)
 	}
 	if m := s.folderState(t, "tiny:q8_0"); m.State != "unloaded" {
 		t.Errorf("%+v", m)
 	}
+	s.wantShown(t, "tiny:q8_0", "unloaded")
 
 	// Another process brings a model, and removes one.
 	folder := &store.Store{Dir: filepath.Join(data, "models")}

@@ -3,6 +3,7 @@ package exchange
 import (
 	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -38,16 +39,19 @@ func isTrusted(a netip.Addr, trusted []netip.Prefix) bool {
 	return slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// forwardedFor lists the clients that proxies name, in the order in which they were
-// added: of X-Forwarded-For, or of the standard Forwarded where that is missing.
-func forwardedFor(h http.Header) (hops []string) {
-	if lines := h.Values("X-Forwarded-For"); len(lines) > 0 {
+// forwardedFor lists the clients that proxies name, in the order in which they were added.
+func forwardedFor(h http.Header) []string { return forwarded(h, "X-Forwarded-For", "for") }
+
+// forwarded lists what proxies say, in the order in which they said it: in a header of its own, or as a parameter
+// of the standard Forwarded where that is missing.
+func forwarded(h http.Header, header, parameter string) (hops []string) {
+	if lines := h.Values(header); len(lines) > 0 {
 		return strings.Split(strings.Join(lines, ","), ",")
 	}
 	for element := range strings.SplitSeq(strings.Join(h.Values("Forwarded"), ","), ",") {
 		hop := ""
 		for pair := range strings.SplitSeq(element, ";") {
-			if name, value, _ := strings.Cut(strings.TrimSpace(pair), "="); strings.EqualFold(name, "for") {
+			if name, value, _ := strings.Cut(strings.TrimSpace(pair), "="); strings.EqualFold(name, parameter) {
 				hop = strings.Trim(value, `"`)
 			}
 		}
@@ -66,12 +70,37 @@ func (x *Exchange) IsCrossOrigin(allowed func(origin string) bool) bool {
 // or what a trusted proxy, which may have rewritten that, says it was. Of several names
 // the last one counts, which the nearest proxy has written.
 func publicHost(r *http.Request, trusted []netip.Prefix) string {
-	names := strings.Split(strings.Join(r.Header.Values("X-Forwarded-Host"), ","), ",")
+	names := forwarded(r.Header, "X-Forwarded-Host", "host")
 	name := strings.TrimSpace(names[len(names)-1])
 	if name == "" || !isTrusted(ParseAddr(r.RemoteAddr), trusted) {
 		return r.Host
 	}
 	return name
+}
+
+// IsSecure reports whether the client reached the server by TLS: its own, or that of a trusted proxy, of which the
+// nearest one counts. A browser also says in Origin by which scheme its page came.
+func (x *Exchange) IsSecure() bool {
+	r := x.Request
+	if r.TLS != nil || strings.HasPrefix(r.Header.Get("Origin"), "https://") {
+		return true
+	}
+	schemes := forwarded(r.Header, "X-Forwarded-Proto", "proto")
+	return strings.EqualFold(strings.TrimSpace(schemes[len(schemes)-1]), "https") &&
+		isTrusted(ParseAddr(r.RemoteAddr), x.Server.TrustedProxies)
+}
+
+// PublicOrigin is the origin of the server's own pages: what a browser says, which was compared with the name of the
+// server, or what is known of how the client reached it.
+func (x *Exchange) PublicOrigin() string {
+	if o, err := url.Parse(x.Request.Header.Get("Origin")); err == nil && o.Host != "" {
+		return o.Scheme + "://" + o.Host
+	}
+	scheme := "http"
+	if x.IsSecure() {
+		scheme = "https"
+	}
+	return scheme + "://" + publicHost(x.Request, x.Server.TrustedProxies)
 }
 
 // ParseAddr reads an IP address with or without a port.

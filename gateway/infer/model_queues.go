@@ -26,6 +26,14 @@ func (m *Model) Unready() error {
 	return m.queues.pools.NoWorkers(&parley.Request{Model: m.ID})
 }
 
+// residency says how far a model that its worker loads on demand is in memory.
+func (m *Model) residency() parley.Residency {
+	if w, ok := m.Worker.(interface{ Residency() parley.Residency }); ok {
+		return w.Residency()
+	}
+	return parley.Residency{}
+}
+
 // modelQueues are the queues of one model: one for each pool of workers, so that what
 // is asked of one pool holds up no request of another.
 type modelQueues struct {
@@ -49,8 +57,8 @@ func (q *modelQueues) open(config *Admission, m *Model, pool string, counted *ad
 		model:   newBreaker(config.Breaker),
 		worker:  newBreaker(config.Breaker),
 		compute: m.Worker,
+		served:  m,
 		pools:   q.pools,
-		name:    m.ID,
 		pool:    pool,
 		number:  len(q.of),
 	}

@@ -90,7 +90,7 @@ func (p *Pipeline) source(j *Task) source {
 	if j.Person { // it may wait in the queue for longer than a program
 		limits.FirstTokenMax += limits.Queue.WithDefaults().PersonWaitMax
 	}
-	return bounded(&limits, p.now, j.Arrived, answered)
+	return bounded(&limits, p.now, j, answered)
 }
 
 // worker answers at once.

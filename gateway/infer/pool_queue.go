@@ -96,9 +96,10 @@ type poolQueue struct {
 	// compute answers in this pool; pools knows its workers, nil where there is one.
 	compute parley.Worker
 	pools   poolWorker
-	// name is the model's; number is the place among the model's queues.
-	name, pool string
-	number     int
+	served  *Model
+	// number is the place among the model's queues.
+	pool   string
+	number int
 	// impatient classes may wait for less long than for a first token: their wait
 	// continues with a worker that has not begun.
 	impatient       [parley.Classes]bool
@@ -211,7 +212,7 @@ func (t *poolQueue) ready() int {
 	if t.pools == nil {
 		return 1
 	}
-	return t.pools.Ready(t.name, t.pool)
+	return t.pools.Ready(t.served.ID, t.pool)
 }
 
 func (t *poolQueue) turnedAway(why string, class parley.Class) {
@@ -358,7 +359,9 @@ func (t *poolQueue) patient(ctx context.Context, k *ticket) (within context.Cont
 	late := time.AfterFunc(max(k.Until().Sub(t.now()), 0), func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		if k.State() == queue.Held {
+		switch is := t.served.residency(); {
+		case k.State() == queue.Held && is.Loading: // the limit on the first token looks after it
+		case k.State() == queue.Held:
 			t.turnedAway(string(queue.TooLong), k.Class)
 			cancel(refusal(queue.TooLong, 0, t.queue.Retry(&k.Entry, 0)))
 		}
@@ -370,14 +373,19 @@ func (t *poolQueue) patient(ctx context.Context, k *ticket) (within context.Cont
 }
 
 // stuckAfter is how long a worker may have a request without beginning it before
-// that counts as a failure.
+// that counts as a failure. Loading the model does not count.
 const stuckAfter = firstTokenDefault / 2
 
 // blame says what an error shows of the pool's workers: nothing, if another pool had
 // the request last or no worker did.
 func (t *poolQueue) blame(ctx context.Context, k *ticket, by *parley.Routing, err error) outcome {
 	if ctx.Err() != nil {
-		if k.State() == queue.Held && t.now().Sub(k.went) >= stuckAfter {
+		is := t.served.residency()
+		began := k.went
+		if is.Loaded.After(began) {
+			began = is.Loaded
+		}
+		if k.State() == queue.Held && !is.Loading && !is.Waiting && t.now().Sub(began) >= stuckAfter {
 			return failed
 		}
 		return inconclusive

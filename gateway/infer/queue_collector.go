@@ -53,14 +53,14 @@ func (q queueCollector) Collect(out chan<- prometheus.Metric) {
 func (t *poolQueue) collect(gauge func(d *prometheus.Desc, v float64, labels ...string)) {
 	l, now := t.load(), t.now()
 	for class := range parley.Class(parley.Classes) {
-		gauge(queueWaiting, float64(l.Waiting[class]), t.name, t.pool, class.String())
-		gauge(queueShed, l.Shedding[class], t.name, t.pool, class.String())
+		gauge(queueWaiting, float64(l.Waiting[class]), t.served.ID, t.pool, class.String())
+		gauge(queueShed, l.Shedding[class], t.served.ID, t.pool, class.String())
 	}
-	gauge(queueWork, float64(l.Work), t.name, t.pool)
-	gauge(queueHeld, float64(l.Held), t.name, t.pool)
-	gauge(queueLimit, float64(l.Limit), t.name, t.pool)
-	gauge(queuePace, l.PerSecond, t.name, t.pool)
-	gauge(queueWait, l.Standing.Seconds(), t.name, t.pool)
-	gauge(breakerState, float64(t.model.state(now)), "model", t.name, t.pool)
-	gauge(breakerState, float64(t.worker.state(now)), "worker", t.name, t.pool)
+	gauge(queueWork, float64(l.Work), t.served.ID, t.pool)
+	gauge(queueHeld, float64(l.Held), t.served.ID, t.pool)
+	gauge(queueLimit, float64(l.Limit), t.served.ID, t.pool)
+	gauge(queuePace, l.PerSecond, t.served.ID, t.pool)
+	gauge(queueWait, l.Standing.Seconds(), t.served.ID, t.pool)
+	gauge(breakerState, float64(t.model.state(now)), "model", t.served.ID, t.pool)
+	gauge(breakerState, float64(t.worker.state(now)), "worker", t.served.ID, t.pool)
 }

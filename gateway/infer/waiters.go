@@ -141,7 +141,7 @@ func (q *modelQueues) seenBy(class parley.Class, tenant string) (seen []*poolQue
 	if q.pools == nil || len(q.of) == 0 {
 		return q.of
 	}
-	r := parley.Request{Model: q.of[0].name, Class: class, Tenant: tenant}
+	r := parley.Request{Model: q.of[0].served.ID, Class: class, Tenant: tenant}
 	var pools []string
 	for _, r.Purpose = range []parley.Purpose{parley.ForChat, parley.ForComplete} {
 		pools = append(pools, q.pools.PoolsFor(&r)...)
@@ -159,7 +159,7 @@ func (t *poolQueue) shown(all bool, own parley.Class) Queue {
 	l := t.load()
 	q := Queue{
 		Object:          "queue",
-		Model:           t.name,
+		Model:           t.served.ID,
 		EstimatedWait:   l.Standing.Seconds(),
 		TokensPerSecond: l.PerSecond,
 	}

@@ -243,6 +243,12 @@ func TestEstimatesAreMarked(t *testing.T) {
 		if diff := cmp.Diff([]string{"guessed"}, marked); diff != "" {
 			t.Error(diff)
 		}
+		check(t, l.Append(t.Context(), &Entry{ID: "answered", At: begin, Input: 3, Output: 1, Estimated: true}))
+		sums, err := l.Sums(t.Context(), Query{From: begin, To: begin.Add(time.Hour)})
+		check(t, err)
+		if s := sums[0]; len(sums) != 1 || s.Requests != 3 || s.Unanswered != 2 || s.Estimated != 2 {
+			t.Errorf("the sums are %+v", sums)
+		}
 	})
 }
 

@@ -53,7 +53,10 @@ type Sum struct {
 	// Group has the values that the sum is of, one for each of By.
 	Group                           map[By]string
 	Requests, Input, Cached, Output int64
-	Cost                            limit.Micros
+	// Unanswered of the requests used no token: they were rejected, or failed before a worker began. The tokens of
+	// Estimated ones are estimates.
+	Unanswered, Estimated int64
+	Cost                  limit.Micros
 }
 
 // Sums adds entries up. Buckets without any are left out.
@@ -101,7 +104,7 @@ func (q *Query) sql(kind db.Kind) (string, []any) {
 	sum := func(column string) string { return "CAST(sum(" + column + ") AS BIGINT)" }
 	list := strings.Join(groups, ", ")
 	return "SELECT " + list + ", count(*), " + sum("input") + ", " + sum("cached") + ", " + sum("output") + ", " + sum(
-		"cost_micros") +
+		"cost_micros") + ", " + sum("CASE WHEN input + output = 0 THEN 1 ELSE 0 END") + ", " + sum("estimated") +
 		" FROM ledger WHERE " + where.String() + " GROUP BY " + list + " ORDER BY " + list, args
 }
 
@@ -111,7 +114,7 @@ func (q *Query) scan(r db.Row, s *Sum) error {
 	for i := range texts {
 		into = append(into, &texts[i])
 	}
-	err := r.Scan(append(into, &s.Requests, &s.Input, &s.Cached, &s.Output, &s.Cost)...)
+	err := r.Scan(append(into, &s.Requests, &s.Input, &s.Cached, &s.Output, &s.Cost, &s.Unanswered, &s.Estimated)...)
 	s.Group = map[By]string{}
 	for i, by := range q.By {
 		s.Group[by] = texts[i]

@@ -169,8 +169,10 @@ type UsageResult struct {
 	Model               *string `json:"model"`
 	Batch               *bool   `json:"batch"`
 	ServiceTier         *string `json:"service_tier"`
-	// Tag is of this server alone.
-	Tag *string `json:"tag,omitempty"`
+	// What follows is of this server alone: requests that no worker began, those whose tokens are estimates, the tag.
+	NumRejectedRequests  int64   `json:"num_rejected_requests,omitempty"`
+	NumEstimatedRequests int64   `json:"num_estimated_requests,omitempty"`
+	Tag                  *string `json:"tag,omitempty"`
 }
 
 // A CostsResult is an amount of money.

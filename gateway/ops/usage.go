@@ -43,18 +43,20 @@ func (a *API) ShowUsage(x *exchange.Exchange) error {
 	for i := range sums {
 		s := &sums[i]
 		r := openai.UsageResult{
-			Object:              "organization.usage.completions.result",
-			InputTokens:         s.Input,
-			InputCachedTokens:   s.Cached,
-			InputUncachedTokens: s.Input - s.Cached,
-			OutputTokens:        s.Output,
-			NumModelRequests:    s.Requests,
-			ProjectID:           group(q, s, "project_id"),
-			UserID:              group(q, s, "user_id"),
-			APIKeyID:            group(q, s, "api_key_id"),
-			Model:               group(q, s, "model"),
-			ServiceTier:         group(q, s, "service_tier"),
-			Tag:                 group(q, s, q.Tag()),
+			Object:               "organization.usage.completions.result",
+			InputTokens:          s.Input,
+			InputCachedTokens:    s.Cached,
+			InputUncachedTokens:  s.Input - s.Cached,
+			OutputTokens:         s.Output,
+			NumModelRequests:     s.Requests - s.Unanswered,
+			NumRejectedRequests:  s.Unanswered,
+			NumEstimatedRequests: s.Estimated,
+			ProjectID:            group(q, s, "project_id"),
+			UserID:               group(q, s, "user_id"),
+			APIKeyID:             group(q, s, "api_key_id"),
+			Model:                group(q, s, "model"),
+			ServiceTier:          group(q, s, "service_tier"),
+			Tag:                  group(q, s, q.Tag()),
 		}
 		if text := group(q, s, "batch"); text != nil {
 			batch := *text == "1"

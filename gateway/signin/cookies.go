@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
-	"strings"
 
 	"parley/gateway/exchange"
 	"parley/gateway/tenant"
@@ -63,12 +62,6 @@ func (c *Cookies) set(x *exchange.Exchange, scope tenant.Scope, value string, se
 		MaxAge:   seconds,
 		HttpOnly: true,
 		SameSite: http.SameSiteStrictMode,
-		Secure:   isSecure(x.Request),
+		Secure:   x.IsSecure(),
 	})
-}
-
-// isSecure reports whether a page came by TLS. A browser says in Origin by which scheme
-// it did, also behind a proxy.
-func isSecure(r *http.Request) bool {
-	return r.TLS != nil || strings.HasPrefix(r.Header.Get("Origin"), "https://")
 }

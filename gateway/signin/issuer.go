@@ -76,7 +76,7 @@ func (h *Handlers) begin(x *exchange.Exchange, f *visit) error {
 	if err := h.take(x, ""); err != nil {
 		return err
 	}
-	f.Ticket = issuer.NewTicket(origin(x.Request) + CallbackPath)
+	f.Ticket = issuer.NewTicket(x.PublicOrigin() + CallbackPath)
 	document, err := json.Marshal(f)
 	if err != nil {
 		return err
@@ -104,18 +104,6 @@ func (h *Handlers) failedAtIssuer(x *exchange.Exchange, err error) error {
 	return err
 }
 
-// origin is that of the page that asks, by what its browser says, which was compared with
-// the name of this server; programs send none.
-func origin(r *http.Request) string {
-	if o, err := url.Parse(r.Header.Get("Origin")); err == nil && o.Host != "" {
-		return o.Scheme + "://" + o.Host
-	}
-	if isSecure(r) {
-		return "https://" + r.Host
-	}
-	return "http://" + r.Host
-}
-
 // setState gives a browser the state of its flow, or takes it away. It comes back with a
 // navigation from another site, so it cannot be strict.
 func (h *Handlers) setState(x *exchange.Exchange, state string, seconds int) {
@@ -126,7 +114,7 @@ func (h *Handlers) setState(x *exchange.Exchange, state string, seconds int) {
 		MaxAge:   seconds,
 		HttpOnly: true,
 		SameSite: http.SameSiteLaxMode,
-		Secure:   isSecure(x.Request),
+		Secure:   x.IsSecure(),
 	})
 }
 

@@ -55,7 +55,7 @@ var errNoSite = parley.Errorf(parley.InvalidRequest,
 
 // challenge keeps a challenge and returns what the browser needs of it.
 func (h *Handlers) challenge(x *exchange.Exchange, purpose, user string) (d challengeDocument, err error) {
-	c := challenge{Origin: origin(x.Request), User: user}
+	c := challenge{Origin: x.PublicOrigin(), User: user}
 	if d.Site, err = siteOf(c.Origin); err != nil {
 		return d, err
 	}

@@ -99,7 +99,13 @@ func TestLibraryLoadsOnDemandAndUnloadsTheLeastRecentlyUsed(t *testing.T) {
 	if got := loadedNames(l); len(got) > 0 {
 		t.Fatalf("loaded before anything was asked: %q", got)
 	}
+	if is := titles[0].Residency(); is != (parley.Residency{}) {
+		t.Errorf("before it was asked for it is %+v", is)
+	}
 	first := askTitle(t, titles[0], 8, nil)
+	if is := titles[0].Residency(); is.Loading || is.Waiting || is.Loaded.IsZero() {
+		t.Errorf("after it was asked it is %+v", is)
+	}
 	askTitle(t, titles[1], 8, nil)
 	askTitle(t, titles[0], 8, nil)
 	askTitle(t, titles[2], 8, nil)

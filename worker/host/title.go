@@ -33,6 +33,7 @@ type Title struct {
 	used     time.Time
 	keep     *time.Duration // how long it stays loaded when it is idle; nil is as the others
 	failure  error          // of the last load
+	loadedAt time.Time      // when a load last ended
 }
 
 var _ parley.Worker = (*Title)(nil)
@@ -74,6 +75,13 @@ func (t *Title) KeepAlive(d time.Duration) {
 	t.library.mu.Lock()
 	defer t.library.mu.Unlock()
 	t.keep = &d
+}
+
+// Residency returns whether the model is being loaded or waits for room, and when it was loaded.
+func (t *Title) Residency() parley.Residency {
+	t.library.mu.Lock()
+	defer t.library.mu.Unlock()
+	return parley.Residency{Loading: t.loading, Waiting: t.host == nil && t.waiters > 0, Loaded: t.loadedAt}
 }
 
 // Residence returns what the model takes of memory and until when, if it stays idle: the
@@ -218,6 +226,7 @@ func (t *Title) load(leaving []func() error) {
 	}
 	l.mu.Lock()
 	t.loading, t.failure, t.used = false, err, l.cfg.Now()
+	t.loadedAt = t.used
 	t.host, t.metrics, t.retiring = h, metrics, false
 	removed := t.removed
 	l.signal()

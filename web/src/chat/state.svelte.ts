@@ -112,7 +112,8 @@ class App {
     } catch {
       return; // the list of conversations says why
     }
-    if (!this.models.some((m) => m.id === this.chat.model && !m.unavailable) && !this.chat.conversation) {
+    const served = this.models.some((m) => m.id === this.chat.model && !m.unavailable);
+    if (!this.chat.model || (!served && !this.chat.conversation)) { // a conversation of another client may name no model
       this.chat.model = this.models.find((m) => !m.unavailable)?.id ?? '';
     }
   }
@@ -210,7 +211,7 @@ class App {
       this.hits = null;
       return;
     }
-    const found = await json<List<Hit>>(`/v1/conversations?q=${encodeURIComponent(query)}&limit=30`).catch(() => ({ data: [] }));
+    const found = await json<List<Hit>>(`/v1/conversations?q=${encodeURIComponent(query)}&group=conversation&limit=60`).catch(() => ({ data: [] }));
     if (this.query === query) this.hits = found.data;
   }
 
@@ -257,7 +258,7 @@ class App {
       tell({ kind: 'list' });
       this.open(made.id);
     } catch (err) {
-      toasts.show(err instanceof Failure ? err.message : `${file.name} is not an export of a conversation.`);
+      toasts.show(err instanceof Failure && err.status !== 400 ? err.message : `${file.name} is not an export of a conversation.`);
     }
   }
 }

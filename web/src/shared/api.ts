@@ -196,6 +196,8 @@ export interface Hit {
   title: string;
   created_at: number;
   snippet: { text: string; hit: boolean }[];
+  /** How many places of its conversation were found, where they are grouped. */
+  matches?: number;
 }
 
 /** One event of an answer that is being written. */
