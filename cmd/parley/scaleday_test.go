@@ -67,7 +67,9 @@ func TestScaleDay(t *testing.T) {
 	}
 	defer log.Close()
 	up.Stdout, up.Stderr = log, log
-	up.Env = append(os.Environ(), "PARLEY_THREADS=1") // of each worker: there may be more workers than processors
+	// Each worker has one thread, because there may be more workers than processors, and two seats: the trough needs
+	// three workers, the peak more.
+	up.Env = append(os.Environ(), "PARLEY_THREADS=1", "PARLEY_SEQS=2")
 	if err := up.Start(); err != nil {
 		t.Fatal(err)
 	}
