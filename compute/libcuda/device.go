@@ -13,6 +13,9 @@ type (
 	Graph    uintptr
 )
 
+// SideBatches is how many batches of copies can be timed at once.
+const SideBatches = 16
+
 // A Device describes a GPU.
 type Device struct {
 	Index          int

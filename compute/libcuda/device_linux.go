@@ -52,9 +52,6 @@ type sideStream struct {
 	begun, ended [SideBatches]uintptr // of batches
 }
 
-// SideBatches is how many batches of copies can be timed at once.
-const SideBatches = 16
-
 // events returns where all events are kept, those with a time last.
 func (s *sideStream) events() (plain, timed []*uintptr) {
 	for i := range s.begun {
