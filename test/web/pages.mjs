@@ -155,11 +155,15 @@ export async function kept(rig, page) {
   return list.data.map((i) => ({ ...i, text: i.content.map((p) => p.text ?? '').join('') }));
 }
 
-/** Wants no finding of axe, whatever its weight. */
+/** Wants no finding of axe, whatever its weight. The headings of an answer are in the order that the model gave them. */
 export async function wantAccessible(page, where) {
   await page.evaluate(axe.source.replace(/\n\/\/# sourceMappingURL.*$/, ''));
-  const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
-  assert.deepEqual(violations.map((v) => `${v.id}: ${v.nodes.map((n) => n.html).join(' | ')}`), [], where);
+  const findings = await page.evaluate(async () => {
+    const { violations } = await window.axe.run(document, { resultTypes: ['violations'] });
+    const ofModel = (rule, node) => rule === 'heading-order' && document.querySelector(node.target[0])?.closest('.markdown');
+    return violations.flatMap(({ id, nodes }) => nodes.filter((n) => !ofModel(id, n)).map((n) => `${id}: ${n.html}`));
+  });
+  assert.deepEqual(findings, [], where);
 }
 
 /** Leaves a picture where PARLEY_SHOTS says, if it does. */

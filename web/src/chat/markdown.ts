@@ -130,7 +130,7 @@ function drawTable(token: Tokens.Table): HTMLElement {
       }),
     );
   const table = element('table', [element('thead', [cells(token.header, 'th')]), element('tbody', token.rows.map((row) => cells(row, 'td')))]);
-  const frame = element('div', [table], { className: 'table', tabIndex: 0, role: 'region' });
+  const frame = element('div', [table], { className: 'table', tabIndex: 0, role: 'group' });
   frame.setAttribute('aria-label', 'Table');
   return frame;
 }
@@ -162,7 +162,7 @@ class CodeView {
       setTimeout(() => (button.textContent = 'Copy'), 1500);
     });
     const pre = element('pre', [this.#code], { tabIndex: 0 });
-    pre.setAttribute('role', 'region');
+    pre.setAttribute('role', 'group');
     pre.setAttribute('aria-label', this.language ? `Code in ${this.language}` : 'Code');
     this.element = element('figure', [element('figcaption', [element('span', [this.language || 'text']), button]), pre], { className: 'code', dir: 'ltr' });
     this.update(token.text);
