@@ -176,7 +176,7 @@ func TestHistogram(t *testing.T) {
 func TestBadScenarios(t *testing.T) {
 	for _, row := range [][3]string{
 		{"duration: 60s", "duration: -1s", "duration is -1s"},
-		{"workers: 3", "workers: 3000", "3000 workers"},
+		{"workers: 3", "workers: 300000", "300000 workers"},
 		{"model: 70b", "model: 71b", `no model "71b"`},
 		{"blocks: 1500", "price: -1", "a negative number"},
 		{"class: pro", "class: gold", `class "gold"`},
