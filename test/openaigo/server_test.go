@@ -92,7 +92,7 @@ func start(t *testing.T) *server {
 
 // read keeps the log and sends the address and the token in it.
 func (s *server) read(stderr io.Reader, ready chan<- [2]string) {
-	link := regexp.MustCompile(`^  (http://[^/]+)/\?token=(\S+)$`)
+	link := regexp.MustCompile(`^ +chat +(http://[^/]+)/\?token=(\S+)$`)
 	for lines := bufio.NewScanner(stderr); lines.Scan(); {
 		s.log.add(lines.Text())
 		if m := link.FindStringSubmatch(lines.Text()); m != nil {
