@@ -107,10 +107,10 @@ func TestGateways(t *testing.T) {
 	}
 	addresses = addresses[1:]
 	if _, err := g.look(t.Context(), &s); err == nil {
-		t.Error("no gateway answers, and that is no error")
+		t.Error("no error, although no gateway answers")
 	}
 	if err := g.order(t.Context(), "w", "drain"); err == nil {
-		t.Error("no gateway takes an order, and that is no error")
+		t.Error("no error, although every gateway rejects the order")
 	}
 	addresses = nil
 	if workers, err := g.look(t.Context(), &s); err == nil {
@@ -256,7 +256,7 @@ func TestOutside(t *testing.T) {
 	}
 }
 
-// TestReports tells the gateway at once what changes, and the rest from time to time.
+// TestReports: changes are reported to the gateway at once, unchanged state at intervals.
 func TestReports(t *testing.T) {
 	var got []admin.ScaleReport
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

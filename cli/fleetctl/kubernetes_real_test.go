@@ -551,7 +551,7 @@ func (k *realKube) restart(t *testing.T, cluster *kube.Cluster) {
 	k.kill()
 	now = now.Add(time.Second)
 	if err := set(a, 21); err == nil {
-		t.Error("the API server is away, and that is no error")
+		t.Error("no error, although the API server is down")
 	}
 	k.serve()
 	if err := errors.Join(set(a, 21), set(b, 30)); err != nil {

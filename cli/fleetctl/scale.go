@@ -35,7 +35,8 @@ service of yours does:
 Both are told when the number changes, and again after a failure. With --kubernetes, run one
 beside each gateway: one of them scales at a time, as a lease in the namespace says, and the
 others take over. The server shows on /admin what is wanted and why, and in its metrics: with
---advise nothing else happens, for an HPA or KEDA to act on. To start and end processes on this machine, use parley fleet up --max.` + fleetTokenHelp,
+--advise nothing else happens, for an HPA or KEDA to act on.
+To start and end processes on this machine, use parley fleet up --max.` + fleetTokenHelp,
 		Example: "  parley fleet scale --min 1 --max 6 --sleep\n" +
 			"  parley fleet scale --max 8 --kubernetes deployment/vllm --namespace llm\n" +
 			"  parley fleet scale --max 8 --command 'aws autoscaling set-desired-capacity --auto-scaling-group-name " +

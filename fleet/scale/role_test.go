@@ -24,7 +24,7 @@ func TestRoles(t *testing.T) {
 		{parley.RoleDecode, 0.5, 0.5, 1, 40},
 		{parley.RolePrefill, 0.95, 0.95, 1, 40}, // it is not
 		{parley.RoleDecode, 0.95, 0.95, 41, 80},
-		{"", 0.5, 0.95, 41, 80}, // workers that do both wait for nobody
+		{"", 0.5, 0.95, 41, 80}, // workers of both roles: no other role to wait for
 	} {
 		if n := plan(c.name, c.kv, c.decodeKV); n < c.least || n > c.most {
 			t.Errorf("with %.2f of the memory for answers in use, 40 workers for %q become %d; want %d to %d",

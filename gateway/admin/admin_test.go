@@ -167,6 +167,6 @@ func TestPagesAreStable(t *testing.T) {
 		t.Errorf("%d with status 404", p.Total)
 	}
 	if p := r.Page(&Filter{}, "req_gone", 10); len(p.Requests) != 0 || p.Before != p.Total {
-		t.Errorf("after one that is no longer kept: %+v", p)
+		t.Errorf("after a request that was evicted: %+v", p)
 	}
 }

@@ -49,8 +49,8 @@ type Values struct {
 }
 
 // Page returns at most limit requests that f selects, from the one that follows the
-// request with the id after; from the first if that is empty. A request that is no longer
-// kept is older than all, and nothing follows it.
+// request with the id after; from the first if that is empty. A request that was
+// evicted is older than all, so the page is empty.
 func (r *Recent) Page(f *Filter, after string, limit int) *RequestPage {
 	p := &RequestPage{Requests: []*RequestRecord{}, Values: r.values()}
 	var selected []*RequestRecord

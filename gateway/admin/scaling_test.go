@@ -45,7 +45,7 @@ func TestScaling(t *testing.T) {
 	}
 	points := views[0].Points
 	if len(points) != 10 {
-		t.Fatalf("there are %d points: those of the future are not for now", len(points))
+		t.Fatalf("%d points, want 10: those up to now", len(points))
 	}
 	for i, p := range points {
 		if p.Desired != 3+i%2 || p.Ready != 2 || p.Cost != 7.5 || p.Rate == nil || *p.Rate != float64(i)+0.5 {

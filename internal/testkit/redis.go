@@ -27,7 +27,7 @@ func StartRedis(t testing.TB) *Redis {
 	t.Helper()
 	r := &Redis{program: redisProgram()}
 	if r.program == "" {
-		t.Skip("there is no redis-server: what needs it is NOT tested; run test/need-redis.sh")
+		t.Skip("NOT TESTED: redis-server is not installed; run test/need-redis.sh")
 	}
 	dir, err := os.MkdirTemp("", "parley-redis") // a socket's path must be short
 	if err != nil {

@@ -57,7 +57,7 @@ func StartRedisCluster(t testing.TB) string {
 	}
 	program := redisProgram()
 	if program == "" {
-		t.Skip("there is no redis-server: run test/need-redis.sh")
+		t.Skip("NOT TESTED: redis-server is not installed; run test/need-redis.sh")
 	}
 	const slots = 16384
 	var nodes []*redis.Client

@@ -107,7 +107,7 @@ func gpuAt(index int) (libcuda.Device, error) {
 		return libcuda.Device{}, err
 	}
 	if index >= len(devices) {
-		return libcuda.Device{}, fmt.Errorf("there is no GPU %d: the last one is cuda:%d", index, len(devices)-1)
+		return libcuda.Device{}, fmt.Errorf("GPU %d not found: the last one is cuda:%d", index, len(devices)-1)
 	}
 	return devices[index], nil
 }
