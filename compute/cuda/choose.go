@@ -19,10 +19,6 @@ type (
 		logits, draws, roots, chosen libcuda.Address
 		vocab                        int32
 	}
-	feedArgs struct {
-		tokens, chosen libcuda.Address
-		rows           int32
-	}
 )
 
 // drawBytes is the size of drawArgs.
@@ -89,7 +85,7 @@ func (c *CUDA) drawTokens(draws []compute.Draw, vocab int) {
 		for i := range draws {
 			args[i] = drawOf(&draws[i])
 		}
-		c.must(c.driver.Upload(at, bytesOf(args)))
+		c.send(at, bytesOf(args))
 		extra := c.prepareRows(draws, vocab)
 		start(c, &c.choose, n, 1, &chooseArgs{
 			logits: c.logits.at,
@@ -99,7 +95,7 @@ func (c *CUDA) drawTokens(draws []compute.Draw, vocab int) {
 			vocab:  int32(vocab),
 		})
 		run.surveyed = c.recallRows(extra)
-		c.must(c.driver.Download(host.chosen[:4*n], d.chosen[d.turn].at))
+		c.receive(host.chosen[:4*n], d.chosen[d.turn].at)
 	}
 	c.must(c.driver.Mark(d.turn))
 	d.air = append(d.air, run)
@@ -141,18 +137,4 @@ func (c *CUDA) AwaitChosen() []compute.DrawResult {
 		}
 	}
 	return d.choices
-}
-
-// feedTokens puts what the step before chose into the step's data on the device.
-func (c *CUDA) feedTokens() {
-	s := &c.step
-	if !s.fed || c.failed != nil {
-		return
-	}
-	s.fed = false
-	start(c, &c.feed, (s.rows+255)/256, 1, &feedArgs{
-		tokens: s.device + libcuda.Address(4*s.ints[atTokens]),
-		chosen: c.choice.chosen[c.choice.turn].at, // the present one takes its turn later
-		rows:   int32(s.rows),
-	})
 }

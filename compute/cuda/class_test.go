@@ -172,7 +172,8 @@ func (r *runner) decode(seqs, past int) *compute.Step {
 	return step
 }
 
-// TestDecodeStepsAreOneLaunch counts launches, and wants the bits of a step that is not recorded.
+// TestDecodeStepsAreOneLaunch counts launches: the kernel that copies the step's data to the device, and the
+// recording. It wants the bits of a step that is not recorded.
 func TestDecodeStepsAreOneLaunch(t *testing.T) {
 	if onDevice {
 		t.Skip("launches are counted by the interpreter")
@@ -186,7 +187,7 @@ func TestDecodeStepsAreOneLaunch(t *testing.T) {
 			launches, replays := d.launches, d.replays
 			got := r.forward(r.decode(seqs, past))
 			met := past > 0 && seqs <= 4
-			if met != (d.launches == launches) || met != (d.replays == replays+1) {
+			if met != (d.launches == launches+1) || met != (d.replays == replays+1) {
 				t.Errorf("%s: step %d had %d launches and %d replays", name, past, d.launches-launches,
 					d.replays-replays)
 			}

@@ -25,6 +25,8 @@ type driver interface {
 	// the host does something else.
 	AllocatePinned(bytes int) ([]byte, error)
 	ReleasePinned(memory []byte) error
+	// Mapped is where kernels find pinned memory that was allocated.
+	Mapped(pinned []byte) libcuda.Address
 	// pin makes memory of the process such memory, until unpin.
 	Pin(memory []byte) error
 	Unpin(memory []byte) error

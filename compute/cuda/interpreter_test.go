@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -31,6 +32,13 @@ type interpreter struct {
 	aside       []func() error
 	asked, made int
 	batches     map[int]int
+	pinned      []pinnedMemory
+}
+
+// A pinnedMemory is memory of the device that plays pinned memory of the host.
+type pinnedMemory struct {
+	memory []byte
+	at     uint64
 }
 
 type recordedLaunch struct {
@@ -60,11 +68,36 @@ func (d *interpreter) Allocate(bytes int64) (libcuda.Address, error) {
 	return libcuda.Address(at), err
 }
 
-func (d *interpreter) Release(at libcuda.Address) error         { return d.device.Free(uint64(at)) }
-func (d *interpreter) AllocatePinned(bytes int) ([]byte, error) { return make([]byte, bytes), nil }
-func (d *interpreter) ReleasePinned([]byte) error               { return nil }
-func (d *interpreter) Pin([]byte) error                         { return nil }
-func (d *interpreter) Unpin([]byte) error                       { return nil }
+func (d *interpreter) Release(at libcuda.Address) error { return d.device.Free(uint64(at)) }
+func (d *interpreter) Pin([]byte) error                 { return nil }
+func (d *interpreter) Unpin([]byte) error               { return nil }
+
+// AllocatePinned takes memory of the device, which kernels find there and the host, too.
+func (d *interpreter) AllocatePinned(bytes int) ([]byte, error) {
+	at, err := d.device.Alloc(bytes)
+	if err != nil {
+		return nil, err
+	}
+	memory, err := d.device.Bytes(at, bytes)
+	d.pinned = append(d.pinned, pinnedMemory{memory, at})
+	return memory, err
+}
+
+func (d *interpreter) ReleasePinned(memory []byte) error {
+	at := d.Mapped(memory)
+	d.pinned = slices.DeleteFunc(d.pinned, func(p pinnedMemory) bool { return p.at == uint64(at) })
+	return d.device.Free(uint64(at))
+}
+
+func (d *interpreter) Mapped(pinned []byte) libcuda.Address {
+	for _, p := range d.pinned {
+		if offset := uintptr(unsafe.Pointer(&pinned[0])) - uintptr(unsafe.Pointer(&p.memory[0])); offset < uintptr(len(p.memory)) {
+			return libcuda.Address(p.at) + libcuda.Address(offset)
+		}
+	}
+	return 0 // no kernel may touch it
+}
+
 func (d *interpreter) Upload(to libcuda.Address, from []byte) error {
 	return d.device.Write(uint64(to), from)
 }

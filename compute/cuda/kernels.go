@@ -247,15 +247,17 @@ func attendShapes(dim int, kind compute.KVType, hopper bool) []libcuda.Kernel {
 
 func (c *CUDA) loadBasics() error {
 	b := &c.basics
-	return first(
+	err := first(
 		c.load("embed", &b.embed, "embed", 256, &b.widen, "widen", 256),
 		c.load("basic", &b.norm, "norm", 256, &b.add, "add", 256, &b.pack16, "pack16", 256, &b.pack8, "pack8", 256,
 			&b.packFP8, "pack_fp8", 256, &b.gateUp, "gate_up", 256, &b.linearF32, "linear_f32", 256,
 			&b.route, "route", 32, &b.slots, "slots", 1024, &b.mix, "mix", 256),
 		c.load("rope", &b.angles, "angles", 128, &b.ropeStore, "rope_store", 256, &b.combine, "combine", 128),
-		c.load("choose", &b.choose, "choose", 1024, &b.feed, "feed", 256,
+		c.load("choose", &b.choose, "choose", 1024, &b.copyWords, "copy_words", 256,
 			&b.prepare, "prepare", 1024, &b.recall, "recall", 128),
 	)
+	b.angles.Early = false // it follows the copy of the step, which kernels after it read before they wait
+	return err
 }
 
 // load loads a module and sets kernels: triples of where, name and threads.

@@ -92,7 +92,7 @@ func (c *CUDA) prepareRows(draws []compute.Draw, vocab int) extraRows {
 	}
 	masks, adjustments := view[uint64](host[atMasks:atEntries]), view[compute.Adjustment](host[atEntries:])
 	fillExtras(draws, x.specials, masks, adjustments, vocab)
-	c.must(c.driver.Upload(device, host))
+	c.send(device, host)
 	start(c, &c.prepare, specials, 1, &x.args)
 	return x
 }
@@ -174,7 +174,7 @@ func (c *CUDA) recallRows(x extraRows) (rows []int) {
 	}
 	start(c, &c.recall, len(x.specials), 1, &x.args)
 	d := &c.choice
-	c.must(c.driver.Download(d.hosts[d.turn].surveys[:surveyBytes*len(x.specials)], d.surveys[d.turn].at))
+	c.receive(d.hosts[d.turn].surveys[:surveyBytes*len(x.specials)], d.surveys[d.turn].at)
 	return rows
 }
 

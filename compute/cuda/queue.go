@@ -34,10 +34,7 @@ func (c *CUDA) flush() error {
 	c.pool.aside.behind = true
 	heads := headsOf(queue)
 	c.step.divide(heads.Query/heads.KV, manyRows(c.pool.shape.HeadDim), fewBlocks*c.device.Multiprocessor/heads.KV)
-	if err := c.driver.Upload(c.step.device, bytesOf(c.step.ints)); err != nil {
-		return err
-	}
-	c.feedTokens()
+	c.sendStep()
 	bucket := c.step.bucketOf()
 	whole := queue[0].op == opAngles && queue[len(queue)-1].op == opLogits && c.step.outputs == c.step.rows
 	if bucket == 0 || bucket > min(c.limits.Rows, c.limits.Outputs) || !whole {

@@ -99,7 +99,7 @@ type basics struct {
 	norm, add, pack16, pack8, packFP8, gateUp, linearF32 kernel
 	route, slots, mix                                    kernel
 	angles, ropeStore, combine                           kernel
-	choose, feed, prepare, recall                        kernel
+	choose, copyWords, prepare, recall                   kernel
 }
 
 // A region is device memory that grows to what is needed.

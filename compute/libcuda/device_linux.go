@@ -165,6 +165,9 @@ func (g *GPU) AllocatePinned(bytes int) ([]byte, error) {
 // ReleasePinned gives such memory back.
 func (g *GPU) ReleasePinned(memory []byte) error { return g.do("cuMemFreeHost", word(&memory[0])) }
 
+// Mapped is where kernels find pinned memory that was allocated: at the same address, as on all 64-bit systems.
+func (g *GPU) Mapped(pinned []byte) Address { return Address(word(&pinned[0])) }
+
 // Pin makes memory of the process such memory, until Unpin.
 func (g *GPU) Pin(memory []byte) error {
 	return g.do("cuMemHostRegister_v2", word(&memory[0]), uintptr(len(memory)), 0)

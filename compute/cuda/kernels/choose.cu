@@ -471,16 +471,23 @@ KERNEL(128) void recall(prepare_args a) {
 		if (a.entries[s.first + i].token == token) out->score = clean(a.entries[s.first + i].steer);
 }
 
-struct feed_args {
-	int *tokens;
+struct copy_words_args {
+	const int *from;
+	int *to;
+	int words;
+	int first, rows;   // the words that are a step's tokens
 	const int *chosen; // by the step before
-	int rows;
 };
 
-// feed puts the tokens that the step before chose in their places.
-KERNEL(256) void feed(feed_args a) {
-	int i = blockx * 256 + threadx;
-	if (i >= a.rows || a.tokens[i] >= 0) return;
-	int token = a.chosen[-1 - a.tokens[i]];
-	a.tokens[i] = token < 0 ? 0 : token; // where there was none, what follows is dropped
+// copy_words copies between device memory and pinned host memory: a copy by the copy engines would wait for the
+// blocks that they move between tiers. A token below zero is the place of one that the step before chose.
+KERNEL(256) void copy_words(copy_words_args a) {
+	for (int i = blockx * 256 + threadx; i < a.words; i += gridx * 256) {
+		int word = a.from[i];
+		if ((u32)(i - a.first) < (u32)a.rows && word < 0) {
+			int token = a.chosen[-1 - word];
+			word = token < 0 ? 0 : token; // where there was none, what follows is dropped
+		}
+		a.to[i] = word;
+	}
 }

@@ -144,8 +144,8 @@ FORCE void multiply_ints(int *c, u32 a0, u32 a1, u32 b0) {
 // On Hopper a kernel may begin while the one before it still runs. start_next
 // lets the next one begin; until wait_before returns, nothing may be read or
 // written that another kernel writes. Every kernel waits before it ends, so that
-// all kernels before it are done then. The data of a step may be read before, but for
-// its tokens: they come by a copy, which no kernel overtakes.
+// all kernels before it are done then. The data of a step may be read before: the first
+// kernel of a step waits for all of copy_words, and the others begin after that one.
 FORCE void start_next() {
 #if __CUDA_ARCH__ >= 900
 	asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
