@@ -10,6 +10,7 @@ import (
 
 	"parley/compute"
 	"parley/compute/cpu"
+	"parley/compute/cuda"
 	"parley/internal/load"
 	"parley/model"
 	"parley/model/weights"
@@ -32,8 +33,27 @@ func (f FirstToken) Ratio() float64 {
 	return float64(max(f.New, f.Again, f.Later)) / float64(f.Bare)
 }
 
-// firstTokenPass is the most tokens in a pass of the server on a processor.
-const firstTokenPass = 512
+// bareLimits are how the bare network is loaded for a prompt: its passes have at most as many tokens as the server's,
+// 512 on a processor and 8,192 on a GPU, and its cache is of the server's type.
+func (l *Lab) bareLimits(prompt int) model.Limits {
+	limits := model.Limits{
+		Rows:    512,
+		Outputs: 1,
+		Blocks:  (prompt + compute.BlockTokens - 1) / compute.BlockTokens,
+	}
+	if l.GPU {
+		limits.Rows, limits.KV = 8192, compute.KVBF16
+	}
+	return limits
+}
+
+// backend opens what the bare network computes on.
+func (l *Lab) backend() (compute.Backend, error) {
+	if l.GPU {
+		return cuda.Open(0)
+	}
+	return cpu.New(cpu.Options{Threads: l.Threads})
+}
 
 // FirstTokens measures lone prompts, bare and served, in turns.
 func (l *Lab) FirstTokens(ctx context.Context, m Model, prompts []int) (results []FirstToken, err error) {
@@ -100,21 +120,21 @@ func (l *Lab) barePrompt(path string, prompt int) (took time.Duration, err error
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, ck.Close()) }()
-	backend, err := cpu.New(cpu.Options{Threads: l.Threads})
+	backend, err := l.backend()
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, backend.Close()) }()
-	blocks := (prompt + compute.BlockTokens - 1) / compute.BlockTokens
-	network, err := model.Load(ck, backend, model.Limits{Rows: firstTokenPass, Outputs: 1, Blocks: blocks})
+	limits := l.bareLimits(prompt)
+	network, err := model.Load(ck, backend, limits)
 	if err != nil {
 		return 0, err
 	}
-	r := newRunner(network, blocks)
+	r := newRunner(network, limits.Blocks)
 	for range 2 {
 		begun := time.Now()
-		for past := 0; past < prompt; past += firstTokenPass {
-			r.pass(past, min(firstTokenPass, prompt-past))
+		for past := 0; past < prompt; past += limits.Rows {
+			r.pass(past, min(limits.Rows, prompt-past))
 		}
 		took = time.Since(begun)
 	}

@@ -22,6 +22,8 @@ type Lab struct {
 	Models string
 	// Threads is how many threads each side computes with.
 	Threads int
+	// GPU is whether first tokens are measured on the first GPU.
+	GPU bool
 	// Fast lets Parley compute with fast numerics.
 	Fast bool
 	// Rounds is how often each check is measured.

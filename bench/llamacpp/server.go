@@ -45,8 +45,16 @@ func (l *Lab) startOurs(ctx context.Context, model string, r room) (*server, err
 	args := []string{"serve", "--addr", "127.0.0.1:" + port, "--model", "bench=" + model, "--data", l.scratch,
 		"--log-level", "error",
 		"--speculate", "off", "--threads", strconv.Itoa(l.Threads), "--kv-tokens", strconv.Itoa(r.tokens),
-		"--queue-wait", patience, "--first-token-max", patience}
+		"--queue-wait", patience, "--first-token-max", patience, "--device", l.device()}
 	return start(ctx, exec.CommandContext(ctx, l.Parley, append(args, l.numerics()...)...), port)
+}
+
+// device is what the server computes on.
+func (l *Lab) device() string {
+	if l.GPU {
+		return "cuda"
+	}
+	return "cpu"
 }
 
 // A Parley is a server of ours that was started, and a client to it.

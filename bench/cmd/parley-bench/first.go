@@ -18,6 +18,7 @@ type firstFlags struct {
 	prompts         []int
 	threads, rounds int
 	bar             float64
+	gpu             bool
 }
 
 func newFirst() *cobra.Command {
@@ -32,7 +33,8 @@ the model is random weights of a published shape. Each time is the best of the r
 
 The exit code is 1 if a served time is more than --bar times the bare one.`,
 		Example: `  parley-bench first-token
-  parley-bench first-token --model llama-1b:Q8_0 --prompts 512,2048 --rounds 5`,
+  parley-bench first-token --model llama-1b:Q8_0 --prompts 512,2048 --rounds 5
+  parley-bench first-token --gpu --model llama-8b:BF16`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -42,6 +44,7 @@ The exit code is 1 if a served time is more than --bar times the bare one.`,
 	flags.StringVar(&f.models, "models", modelsDir(), "keep random models in this `DIRECTORY`")
 	flags.IntSliceVar(&f.prompts, "prompts", []int{512, 2048, 8000}, "`LENGTHS` of the prompts, in tokens")
 	flags.IntVar(&f.threads, "threads", 2, "compute with this `NUMBER` of threads")
+	flags.BoolVar(&f.gpu, "gpu", false, "compute on the first NVIDIA GPU")
 	flags.IntVar(&f.rounds, "rounds", 3, "measure everything this `NUMBER` of times")
 	flags.Float64Var(&f.bar, "bar", 1.1, "`TIMES` the bare network's time that a served prompt may take")
 	return cmd
@@ -53,7 +56,7 @@ func (f *firstFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return fmt.Errorf("--model %s: %w: %w", f.model, err, errUsage)
 	}
-	lab := &llamacpp.Lab{Models: f.models, Threads: f.threads, Rounds: f.rounds}
+	lab := &llamacpp.Lab{Models: f.models, Threads: f.threads, Rounds: f.rounds, GPU: f.gpu}
 	if lab.Parley, err = findParley(f.parley); err != nil {
 		return err
 	}
@@ -71,8 +74,11 @@ func (f *firstFlags) run(cmd *cobra.Command) error {
 // print writes a table and reports which prompts missed the bar.
 func (f *firstFlags) print(cmd *cobra.Command, results []llamacpp.FirstToken) error {
 	out, missed := cmd.OutOrStdout(), []string(nil)
-	fmt.Fprintf(out, "first token of a lone prompt, %s, %d threads, best of %d rounds\n",
-		f.model, f.threads, f.rounds)
+	on := fmt.Sprintf("%d threads", f.threads)
+	if f.gpu {
+		on = "a GPU"
+	}
+	fmt.Fprintf(out, "first token of a lone prompt, %s, %s, best of %d rounds\n", f.model, on, f.rounds)
 	fmt.Fprintf(out, "%8s %10s %10s %10s %10s %7s\n", "tokens", "bare", "new", "restarted", "second", "ratio")
 	for _, r := range results {
 		seconds := func(d time.Duration) string { return fmt.Sprintf("%.3f s", d.Seconds()) }
