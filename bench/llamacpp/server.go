@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"parley/cli/remote"
 	"parley/internal/load"
 	"parley/sim/traffic"
 )
@@ -88,6 +90,25 @@ func (p *Parley) Run(ctx context.Context, plan load.Plan) (*load.Result, error) 
 		return nil, errors.New(bad)
 	}
 	return result, nil
+}
+
+// Metrics returns the sums of the server's metrics by their names.
+func (p *Parley) Metrics(ctx context.Context) (sums map[string]float64, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.server.URL()+"/metrics", nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, remote.DocumentBytesMax))
+	sums = map[string]float64{}
+	for _, m := range remote.ParseMetrics(text) {
+		sums[m.Name] += m.Value
+	}
+	return sums, err
 }
 
 // Stop ends the server.

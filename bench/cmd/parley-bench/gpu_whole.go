@@ -166,12 +166,13 @@ func servedCheck(ctx context.Context, f *gpuFlags, name string) (wholeResult, er
 	if err != nil {
 		return wholeResult{}, err
 	}
-	took, err := gpu.Served(ctx, f.parley, shape, weights.BF16, fmt.Sprintf("cuda:%d", f.device), offlineBatch)
+	took, described, err := gpu.Served(ctx, f.parley, shape, weights.BF16, fmt.Sprintf("cuda:%d", f.device), offlineBatch)
 	if err != nil {
 		return wholeResult{}, err
 	}
 	rate := float64(offlineBatch.OutputTokens()) / took.Seconds()
-	text := fmt.Sprintf("%.0f tok/s through HTTP, %.2f of %.0f offline, bar %.2f", rate, rate/alone, alone, servedLeast)
+	text := fmt.Sprintf("%.0f tok/s through HTTP, %.2f of %.0f offline, bar %.2f; %s", rate, rate/alone, alone, servedLeast,
+		described)
 	return wholeResult{text, rate/alone >= servedLeast}, nil
 }
 
