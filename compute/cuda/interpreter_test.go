@@ -91,7 +91,8 @@ func (d *interpreter) ReleasePinned(memory []byte) error {
 
 func (d *interpreter) Mapped(pinned []byte) libcuda.Address {
 	for _, p := range d.pinned {
-		if offset := uintptr(unsafe.Pointer(&pinned[0])) - uintptr(unsafe.Pointer(&p.memory[0])); offset < uintptr(len(p.memory)) {
+		offset := uintptr(unsafe.Pointer(&pinned[0])) - uintptr(unsafe.Pointer(&p.memory[0]))
+		if offset < uintptr(len(p.memory)) {
 			return libcuda.Address(p.at) + libcuda.Address(offset)
 		}
 	}

@@ -30,7 +30,8 @@ func (c *CUDA) receive(pinned []byte, from libcuda.Address) {
 	})
 }
 
-// sendStep copies the step's data to the device. The first time, tokens that the step before chose come to their places.
+// sendStep copies the step's data to the device. The first time, tokens that the step before chose come to their
+// places.
 func (c *CUDA) sendStep() {
 	s := &c.step
 	args := copyArgs{
