@@ -26,6 +26,8 @@ type BlockSource struct {
 	Request string
 	// Within bounds the time: what has not come by then is computed.
 	Within time.Duration
+	// Only: nothing is computed. The request ends when the blocks have come.
+	Only bool `json:",omitzero"`
 }
 
 // A Transfer says what came of a [BlockSource], or of a store of blocks.

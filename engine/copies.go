@@ -142,6 +142,7 @@ func (l *loop) idle() {
 		l.audit()
 		l.learned(false)
 	}
+	l.stats.load(l.sched.Load())
 	<-l.inbox.wake
 }
 

@@ -53,6 +53,9 @@ type Config struct {
 	HedgeAfter time.Duration
 	// NoTransfers has workers compute what other workers hold, instead of fetching it.
 	NoTransfers bool
+	// WarmMax is how long a worker that comes or wakes fetches what others were asked for
+	// lately, before it gets requests; default 5 s, less than 0 not at all.
+	WarmMax time.Duration
 	// WaitMax is how long a request waits while no worker can take it; default 30 s.
 	WaitMax time.Duration
 	// EmptyWait is the same for a request that has not begun and of whose pools no
@@ -141,6 +144,7 @@ func (c Config) withDefaults() Config {
 	c.WaitMax = cmp.Or(c.WaitMax, 30*time.Second)
 	c.EmptyWait = cmp.Or(c.EmptyWait, 5*time.Second)
 	c.WakeMax = cmp.Or(c.WakeMax, 5*time.Minute)
+	c.WarmMax = cmp.Or(c.WarmMax, 5*time.Second)
 	if c.Now == nil {
 		c.Now = time.Now
 	}

@@ -33,10 +33,7 @@ func (f *Fleet) source(trip *trip, q *route.Request, d *route.Decision, now time
 	if t == nil {
 		return nil, nil
 	}
-	i := slices.IndexFunc(f.members, func(m *member) bool {
-		return slices.ContainsFunc(m.seats, func(s seat) bool { return s.id == t.From })
-	})
-	m := f.members[i]
+	m := f.at(t.From)
 	source := m.Blocks(m.health.condition.Instance, now.Add(kvwire.TicketLife))
 	source.Worker, source.Tokens, source.Within = m.Name, t.Tokens, t.Within
 	if prompt != nil {

@@ -135,6 +135,7 @@ func (f *Fleet) Leave(name string) error {
 		return err
 	}
 	m.orders.leaving = true
+	m.warmUp.end(errWarmStopped)
 	f.cfg.Log.Info("worker leaving", "worker", m.Name, "answering", len(m.legs))
 	f.release(m)
 	return nil
@@ -168,6 +169,7 @@ func (f *Fleet) Drain(name string, within time.Duration) error {
 		return err
 	}
 	m.orders.drained = true
+	m.warmUp.end(errWarmStopped)
 	m.orders.drains++
 	f.cfg.Log.Info("worker draining", "worker", m.Name, "answering", len(m.legs))
 	if drain := m.orders.drains; within >= 0 {

@@ -51,7 +51,8 @@ func (f *Fleet) probed(m *member, turns int, began time.Time, c Condition, err e
 		f.missed(m, err)
 		return
 	}
-	if m.health.condition.Instance != "" && m.health.condition.Instance != c.Instance {
+	restarted := m.health.condition.Instance != "" && m.health.condition.Instance != c.Instance
+	if restarted {
 		f.cfg.Log.Info("worker restarted", "worker", m.Name)
 		f.forget(m)
 	}
@@ -67,6 +68,9 @@ func (f *Fleet) probed(m *member, turns int, began time.Time, c Condition, err e
 	if c.Sleeping {
 		f.fallAsleep(m)
 	} else {
+		if restarted && m.health.state == Up {
+			f.beginWarmUp(m)
+		}
 		f.rise(m)
 	}
 	f.withdrawSoon(f.cfg.Now())

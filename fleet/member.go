@@ -110,4 +110,6 @@ const (
 	Asleep State = "asleep"
 	// Waking: it is taking its memory again.
 	Waking State = "waking"
+	// Warming: it fetches what other workers were asked for lately, before it gets work.
+	Warming State = "warming"
 )

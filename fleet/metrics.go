@@ -31,12 +31,18 @@ func newMetrics(f *Fleet, registry prometheus.Registerer) (*metrics, error) {
 		[]string{"outcome"})
 	m.transferTokens = prometheus.NewCounter(prometheus.CounterOpts{Name: "parley_kv_transfer_tokens_total",
 		Help: "Prompt tokens that workers fetched from others instead of computing them."})
+	m.warmUps = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "parley_kv_transfer_warm_ups_total",
+		Help: "Workers that fetched blocks before they got requests, by outcome: whole, or why not all came."},
+		[]string{"outcome"})
+	m.warmTokens = prometheus.NewCounter(prometheus.CounterOpts{Name: "parley_kv_transfer_warm_up_tokens_total",
+		Help: "Tokens whose blocks workers fetched before they got requests."})
 	if registry == nil {
 		return m, nil
 	}
 	return m, errors.Join(registry.Register(m.moves), registry.Register(m.delayed), registry.Register(m.waits),
 		registry.Register(m.breaks), registry.Register(m.hedges), registry.Register(m.wakes),
 		registry.Register(m.withdrawn), registry.Register(m.transfers), registry.Register(m.transferTokens),
+		registry.Register(m.warmUps), registry.Register(m.warmTokens),
 		registry.Register(standings{f}), registry.Register(deviceStandings{f}))
 }
 

@@ -71,15 +71,21 @@ func (f *Fleet) PoolsFor(r *parley.Request) []string {
 }
 
 // ready counts the workers of a pool that get work for a model, and reports whether
-// one could be woken. The lock is held.
+// one could be woken or have its warm-up cut short. The lock is held.
 func (f *Fleet) ready(model, pool string) (n int, wakes bool) {
 	now := f.cfg.Now()
 	for _, m := range f.members {
-		if _, serves := m.seat(model); serves && m.Pool == pool && m.present(now) == Up {
-			n++
+		if _, serves := m.seat(model); serves && m.Pool == pool {
+			switch m.present(now) {
+			case Up:
+				n++
+			case Warming:
+				wakes = true
+			}
 		}
 	}
-	return n, f.sleeper(func(m *member) bool { _, serves := m.seat(model); return serves && m.Pool == pool }) != nil
+	able := func(m *member) bool { _, serves := m.seat(model); return serves && m.Pool == pool }
+	return n, wakes || f.sleeper(able) != nil
 }
 
 // Ready returns how many workers of a pool get work for a model, so that a queue in
@@ -146,7 +152,7 @@ func (f *Fleet) states(model, pool string) string {
 		}
 	}
 	var parts []string
-	for _, s := range []State{Up, Joining, Draining, Down, Failing, Asleep, Waking} {
+	for _, s := range []State{Up, Joining, Draining, Down, Failing, Asleep, Waking, Warming} {
 		if counts[s] > 0 {
 			parts = append(parts, fmt.Sprint(counts[s], " ", s))
 		}

@@ -158,7 +158,7 @@ func (t *trip) arrive(l *leg, last *parley.Usage) *parley.Usage {
 		}
 	}
 	u.Routing = l.routing
-	t.fleet.saw(l, t.r, u)
+	t.fleet.saw(l, t, u)
 	l.addPrompt(u)
 	return u
 }
@@ -330,19 +330,6 @@ func (t *trip) query() *route.Request {
 // sooner than they may, and an engine makes room when one does not.
 const outputGuess = 512
 
-// keysOf returns the keys of a prompt's blocks. The salt begins with the first
-// block that is not public as a whole.
-func keysOf(tokens []parley.Token, r *parley.Request, size int) []parley.BlockKey {
-	public := min(r.PublicTokens, len(tokens)) / size * size
-	keys := make([]parley.BlockKey, 0, len(tokens)/size)
-	keys = parley.AppendBlockKeys(keys, 0, parley.Salt{}, tokens[:public], size)
-	var parent parley.BlockKey
-	if len(keys) > 0 {
-		parent = keys[len(keys)-1]
-	}
-	return parley.AppendBlockKeys(keys, parent, r.Salt, tokens[public:], size)
-}
-
 // pick decides where a trip goes next, or returns what is closed when that may
 // have changed.
 func (f *Fleet) pick(t *trip, q *route.Request) (l *leg, changed <-chan struct{}, err error) {
@@ -363,6 +350,7 @@ func (f *Fleet) pick(t *trip, q *route.Request) (l *leg, changed <-chan struct{}
 			break // a worker is there, which will have room or answers already
 		}
 	}
+	f.cutWarmUps(t.r)
 	f.rouseFor(t.r)
 	return nil, f.changed.over, err
 }
@@ -408,12 +396,7 @@ func (f *Fleet) send(t *trip, q *route.Request, d route.Decision, now time.Time)
 
 // newLeg notes that a worker gets a trip, or its prompt. The lock is held.
 func (f *Fleet) newLeg(t *trip, q *route.Request, d route.Decision, now time.Time) *leg {
-	var m *member
-	for _, x := range f.members {
-		if slices.ContainsFunc(x.seats, func(s seat) bool { return s.id == d.Worker }) {
-			m = x
-		}
-	}
+	m := f.at(d.Worker)
 	f.router.Sent(q, &d, now)
 	m.breaker.Go(now)
 	m.totals.sent++

@@ -32,6 +32,7 @@ func (f *Fleet) Sleep(name string, within time.Duration) error {
 		return parley.Errorf(parley.Conflict, "fleet: worker %s is waking: put it to sleep when it is up", name)
 	}
 	m.orders.tired = true
+	m.warmUp.end(errWarmStopped)
 	f.cfg.Log.Info("worker going to sleep", "worker", m.Name, "answering", len(m.legs))
 	f.keepers.Go(func() { f.layDown(m, within) })
 	return nil
@@ -102,6 +103,7 @@ func (f *Fleet) rise(m *member) {
 		}
 		f.cfg.Log.Info("worker up", "worker", m.Name, "was", m.health.state)
 		m.health.state, m.health.since, m.health.trouble = Up, f.cfg.Now(), nil
+		f.beginWarmUp(m)
 	}
 	f.wake()
 }
@@ -136,8 +138,22 @@ func (f *Fleet) rouse(m *member, why string) {
 		bounded, cancel := context.WithTimeout(f.context, f.cfg.WakeMax)
 		defer cancel()
 		err := guarded(func() error { return m.Member.Wake(bounded) })
+		var now *Condition
+		if err == nil && m.Probe != nil {
+			_ = guarded(func() error {
+				c, fault := m.Probe(bounded)
+				if fault == nil {
+					now = &c
+				}
+				return fault // the next probe says so, too
+			})
+		}
 		f.mu.Lock()
 		defer f.mu.Unlock()
+		if now != nil {
+			m.health.condition = *now
+			f.resize(m)
+		}
 		m.orders.waking = false
 		m.orders.turns++
 		if err != nil {
@@ -154,7 +170,9 @@ func (f *Fleet) rouse(m *member, why string) {
 func (f *Fleet) rouseFor(r *parley.Request) {
 	able := func(m *member) bool { return f.mayServe(m, r) }
 	now := f.cfg.Now()
-	answers := func(m *member) bool { return able(m) && (m.orders.waking || m.present(now) == Up) }
+	answers := func(m *member) bool {
+		return able(m) && (m.orders.waking || m.present(now) == Up || m.present(now) == Warming)
+	}
 	if slices.ContainsFunc(f.members, answers) {
 		return
 	}
@@ -187,9 +205,11 @@ func (f *Fleet) sleeps(r *parley.Request) bool {
 	})
 }
 
-// rousing reports whether a worker that may serve a request is being woken.
+// rousing reports whether a worker that may serve a request is being woken or warmed up.
 func (f *Fleet) rousing(r *parley.Request) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.ContainsFunc(f.members, func(m *member) bool { return m.orders.waking && f.mayServe(m, r) })
+	return slices.ContainsFunc(f.members, func(m *member) bool {
+		return (m.orders.waking || m.warmUp.underWay()) && f.mayServe(m, r)
+	})
 }

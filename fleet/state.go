@@ -31,6 +31,7 @@ type Fleet struct {
 	// changed ends when a worker may take what waited.
 	changed  period
 	findings cacheFindings
+	recent   recentPrompts
 	// line has what was taken back from workers that had not begun it.
 	line returnLine
 	// deaths counts workers that were up and were lost.
@@ -48,6 +49,7 @@ type member struct {
 	orders  orders
 	health  health
 	totals  totals
+	warmUp  *warmUp // the latest; nil if there was none
 	breaker *queue.Breaker
 	legs    map[*leg]struct{}
 	kick    chan struct{} // asks for a probe now
@@ -69,7 +71,7 @@ type orders struct {
 
 // health is how a member was found.
 type health struct {
-	state     State     // but for Failing, which the breaker says, and Waking
+	state     State     // but for Failing, which the breaker says, Waking and Warming
 	trouble   error     // why it is not up, if something said so
 	barred    time.Time // it gets nothing before, because it rejects the key
 	condition Condition
@@ -236,6 +238,9 @@ type metrics struct {
 	// transfers are those of blocks between workers.
 	transfers      *prometheus.CounterVec
 	transferTokens prometheus.Counter
+	// warmUps and warmTokens are those of workers before they get requests.
+	warmUps    *prometheus.CounterVec
+	warmTokens prometheus.Counter
 }
 
 func (m *metrics) moved(v judgement) {
@@ -257,6 +262,14 @@ func (f *Fleet) find(name string) *member {
 		}
 	}
 	return nil
+}
+
+// at returns the member with a seat. The lock is held.
+func (f *Fleet) at(id route.ID) *member {
+	i := slices.IndexFunc(f.members, func(m *member) bool {
+		return slices.ContainsFunc(m.seats, func(s seat) bool { return s.id == id })
+	})
+	return f.members[i]
 }
 
 // named is find with an error if there is no such worker. The lock is held.
@@ -326,6 +339,8 @@ func (m *member) present(now time.Time) State {
 		return Waking
 	case h.state == Up && (o.drained || o.tired || o.leaving || h.condition.Draining):
 		return Draining
+	case h.state == Up && m.warmUp.underWay():
+		return Warming
 	case h.state == Up && m.breaker.State(now) == queue.Open:
 		return Failing
 	}

@@ -59,6 +59,8 @@ type Standing struct {
 	Losses uint64 `json:"losses"`
 	// Degraded is set if less is known than should be.
 	Degraded bool `json:"degraded"`
+	// WarmUp is what it fetched before it got requests; nil if it did not.
+	WarmUp *WarmUp `json:"warm_up,omitempty"`
 }
 
 // Standings lists the workers by pool and name.
@@ -113,6 +115,9 @@ func (f *Fleet) standing(m *member, now time.Time) Standing {
 	} else if m.health.trouble != nil {
 		s.Trouble = m.health.trouble.Error()
 	}
+	if m.warmUp != nil {
+		s.WarmUp = new(m.warmUp.WarmUp)
+	}
 	for _, seat := range m.seats {
 		s.Models = append(s.Models, seat.model)
 		if index, number := f.router.Index(seat.id); index != nil {
@@ -157,7 +162,8 @@ func (m *member) paced(u *parley.Usage) {
 const pacedLeast = 64
 
 // saw takes the usage of a complete answer.
-func (f *Fleet) saw(l *leg, r *parley.Request, u *parley.Usage) {
+func (f *Fleet) saw(l *leg, t *trip, u *parley.Usage) {
+	r := t.r
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	l.member.totals.prompts += uint64(u.PromptTokens)
@@ -166,6 +172,7 @@ func (f *Fleet) saw(l *leg, r *parley.Request, u *parley.Usage) {
 	if r.Embed {
 		return
 	}
+	f.remember(l, r, t.said.choices[0].Tokens)
 	family := r.Model
 	if r.Purpose != "" {
 		family += " for " + string(r.Purpose)

@@ -129,7 +129,7 @@ func (r *Router) Prefill(q *Request, d *Decision, now time.Time) (Decision, bool
 	if t == nil {
 		return Decision{}, false
 	}
-	computed := seconds(float64(first.Uncached+from.waiting) / from.prefillRate()) // they come as they are computed
+	computed := seconds(float64(first.Uncached+from.waiting) / r.prefillRate(from)) // they come as they are computed
 	t.Within = max(t.Within, withinFactor*(t.Move+computed), prefillWithin)
 	d.fetch(t) // instead of what it would have fetched from elsewhere
 	return first, true
@@ -154,7 +154,7 @@ func (r *Router) weigh(from, to ID, held, more int, now time.Time) *Transfer {
 	bytes := float64(more/w.BlockTokens) * float64(w.status.Exchange.BlockBytes)
 	sharing := float64(1 + max(w.moving, r.workers[from].moving))
 	t := &Transfer{From: from, Name: r.workers[from].Name, Tokens: held, More: more}
-	t.Compute = seconds(float64(more+w.waiting) / w.prefillRate()) // after what was sent before
+	t.Compute = seconds(float64(more+w.waiting) / r.prefillRate(w)) // after what was sent before
 	t.Move = fetchLatency + seconds(bytes/speed*sharing)
 	if float64(t.Move) > r.cfg.FetchGain*float64(t.Compute) {
 		return nil
@@ -163,12 +163,23 @@ func (r *Router) weigh(from, to ID, held, more int, now time.Time) *Transfer {
 	return t
 }
 
-// prefillRate returns how many tokens of prompts a worker computes in a second.
-func (w *worker) prefillRate() float64 {
+// prefillRate returns how many tokens of prompts a worker computes in a second: as measured,
+// else as the mean of others with the same model and format.
+func (r *Router) prefillRate(w *worker) float64 {
 	if rate := w.status.Exchange.PrefillRate; rate > 0 {
 		return rate
 	}
-	return rateGuess
+	sum, n := 0.0, 0
+	for _, o := range r.workers {
+		if o != nil && o.Model == w.Model && o.status.Exchange.Format == w.status.Exchange.Format &&
+			o.status.Exchange.PrefillRate > 0 {
+			sum, n = sum+o.status.Exchange.PrefillRate, n+1
+		}
+	}
+	if n == 0 {
+		return rateGuess
+	}
+	return sum / float64(n)
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -126,7 +126,8 @@ func (b *backend) gatherFleet(ctx context.Context, s *settings.Settings, own int
 		Log:         log,
 		Registry:    registry,
 		HedgeAfter:  s.HedgeAfter,
-		NoTransfers: s.NoKVTransfer,
+		NoTransfers: s.KVTransfer.Off,
+		WarmMax:     s.KVTransfer.WarmUp,
 		EmptyWait:   s.Admission.WorkerWait,
 	}
 	first := 0

@@ -90,6 +90,9 @@ var fleetSettings = []Setting{
 	{Key: "kv-transfer", wants: "on or off", set: setKVTransfer,
 		Help: "let workers fetch cached context from each other where that is faster than computing it: `on` or off " +
 			"(default on)"},
+	{Key: "kv-warm-up", wants: "a time such as 5s", set: setKVWarmUp,
+		Help: "let a worker that joins or wakes fetch what the others were asked for lately, for up to `DURATION` " +
+			"before it gets requests; 0 does not (default 5s)"},
 	{Key: "hedge-after", wants: "a time such as 2s",
 		set: setTime(func(s *Settings) *time.Duration { return &s.HedgeAfter }),
 		Help: "send a request to a second worker if no token has arrived after `DURATION`, and use the answer that " +
@@ -315,12 +318,20 @@ func setPublicPrompt(s *Settings, text string) error {
 	return nil
 }
 
+func setKVWarmUp(s *Settings, text string) error {
+	err := setTime(func(s *Settings) *time.Duration { return &s.KVTransfer.WarmUp })(s, text)
+	if err == nil && s.KVTransfer.WarmUp == 0 {
+		s.KVTransfer.WarmUp = -1
+	}
+	return err
+}
+
 // setKVTransfer sets whether workers fetch blocks from each other.
 func setKVTransfer(s *Settings, text string) error {
 	on := true
 	if err := setSwitch(func(*Settings) *bool { return &on })(s, text); err != nil {
 		return err
 	}
-	s.NoKVTransfer = !on
+	s.KVTransfer.Off = !on
 	return nil
 }

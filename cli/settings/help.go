@@ -35,7 +35,7 @@ var groups = []struct {
 		"slo-", "objectives"}},
 	{"Shared answers and caches", []string{"share", "share-", "cache-scope", "public-prompt", "salt-"}},
 	{"Workers and other services", []string{"worker", "worker-", "pools", "pool", "role", "register", "advertise",
-		"fleet-", "kv-transfer", "hedge-after", "upstreams", "fallbacks", "events", "events-"}},
+		"fleet-", "kv-transfer", "kv-warm-up", "hedge-after", "upstreams", "fallbacks", "events", "events-"}},
 	{"Safety, logs and telemetry", []string{"safety-policy", "log-", "audit-keep", "otlp-", "drain"}},
 }
 

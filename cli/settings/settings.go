@@ -182,10 +182,17 @@ type Fleet struct {
 	JoinNetworks  []netip.Prefix
 	JoinKinds     []string
 	HedgeAfter    time.Duration
-	NoKVTransfer  bool
+	KVTransfer    KVTransfer
 	SaltKey       []byte
 	PublicPrompts []string
 	CacheScope    job.CacheScope
+}
+
+// A KVTransfer says whether workers fetch blocks from each other, and for how long one that has
+// come does so before it gets requests: 0 means the default, less than 0 not at all.
+type KVTransfer struct {
+	Off    bool
+	WarmUp time.Duration
 }
 
 // A PoolConfig is a pool as the file describes it.

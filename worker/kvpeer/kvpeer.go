@@ -69,10 +69,14 @@ func (p *Peer) Serve(w http.ResponseWriter, r *http.Request, from Owner) error {
 }
 
 // Generate fetches what to misses of a request from the request's source and then has it
-// computed; see [parley.Worker]. The first delta says what came.
+// computed, if that is wanted; see [parley.Worker]. The first delta says what came.
 func (p *Peer) Generate(ctx context.Context, to Owner, r *parley.Request) iter.Seq2[parley.Delta, error] {
 	return func(yield func(parley.Delta, error) bool) {
 		transfer := p.Fetch(ctx, to, r)
+		if r.Fetch.Only {
+			yield(parley.Delta{Transfer: transfer, Usage: &parley.Usage{}}, nil)
+			return
+		}
 		for d, err := range to.Engine.Generate(ctx, r) {
 			d.Transfer, transfer = transfer, nil
 			if !yield(d, err) {
