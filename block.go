@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"hash"
+	"sync"
 )
 
 // A BlockHash names the content of one full block of context: everything from
@@ -55,13 +56,20 @@ func AppendBlockHashes(names []BlockHash, parent BlockHash, salt Salt, tokens []
 		}
 		return names
 	}
-	h := newBlockHasher(blockTokens)
+	h, _ := blockHashers.Get().(*blockHasher)
+	if h == nil || h.blockTokens != blockTokens {
+		h = newBlockHasher(blockTokens)
+	}
 	for ; len(tokens) >= blockTokens; tokens = tokens[blockTokens:] {
 		parent = h.sum(parent, salt, tokens[:blockTokens])
 		names = append(names, parent)
 	}
+	blockHashers.Put(h)
 	return names
 }
+
+// blockHashers has those that are not in use, mostly of one size.
+var blockHashers sync.Pool
 
 // A blockHasher computes what HashBlock does for many blocks of one size. The
 // name of a block is needed for that of the next one, so a long prompt is a
@@ -75,13 +83,15 @@ type blockHasher struct {
 	state  encoding.BinaryAppender // nil if the sum cannot be read from it
 	padded []byte                  // one block as SHA-256 sees it
 	room   []byte
+	// blockTokens is the size of the blocks.
+	blockTokens int
 }
 
 // encodedState is where the encoding of a hash has its state.
 const encodedState = 4
 
 func newBlockHasher(blockTokens int) *blockHasher {
-	h := &blockHasher{digest: sha256.New(), room: make([]byte, 0, 128)}
+	h := &blockHasher{digest: sha256.New(), room: make([]byte, 0, 128), blockTokens: blockTokens}
 	length := hashHeader + 4*blockTokens
 	h.padded = make([]byte, (length+8)/sha256.BlockSize*sha256.BlockSize+sha256.BlockSize)
 	h.padded[length] = 0x80

@@ -147,7 +147,9 @@ func (c *crowd) request() *request {
 	}
 	r := c.spare[n-1]
 	c.spare = c.spare[:n-1]
-	*r = request{}
+	seq := &r.seq
+	seq.Reset()
+	*r = request{seq: *seq}
 	return r
 }
 

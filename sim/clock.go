@@ -13,6 +13,7 @@ type event struct {
 // the order in which events were made.
 type clock struct {
 	now    time.Duration
+	wall   time.Time // what now is for code that takes a time
 	made   uint64
 	events []event
 }
@@ -20,7 +21,9 @@ type clock struct {
 // epoch is when a simulation begins, for code that takes a time.
 var epoch = time.Unix(1_000_000_000, 0).UTC()
 
-func (c *clock) time() time.Time { return epoch.Add(c.now) }
+func newClock() *clock { return &clock{wall: epoch} }
+
+func (c *clock) time() time.Time { return c.wall }
 
 func (c *clock) before(i, j int) bool {
 	a, b := &c.events[i], &c.events[j]
@@ -61,6 +64,6 @@ func (c *clock) next() func() {
 		c.events[i], c.events[least] = c.events[least], c.events[i]
 		i = least
 	}
-	c.now = first.at
+	c.now, c.wall = first.at, epoch.Add(first.at)
 	return first.do
 }

@@ -44,6 +44,7 @@ type request struct {
 	entry   queue.Entry
 	*script
 	query    route.Request
+	prompts  [1]route.Prompt // of the query
 	decision route.Decision
 	tally    *tally
 	// told is called when the attempt has ended.

@@ -55,7 +55,7 @@ func (s *simulation) run() (*Result, error) {
 }
 
 func newSimulation(sc *Scenario) (*simulation, error) {
-	s := &simulation{Scenario: sc, clock: &clock{}}
+	s := &simulation{Scenario: sc, clock: newClock()}
 	s.meter = &meter{clock: s.clock, every: sc.Window, ttft: sc.TTFT, tpot: sc.TPOT}
 	for i := range sc.Pools {
 		t, err := newStation(&sc.Pools[i], sc.Seed, s.meter)

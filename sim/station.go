@@ -88,6 +88,7 @@ func newStation(p *PoolSpec, seed uint64, m *meter) (*station, error) {
 				HostBlocks: p.HostBlocks,
 				Ghosts:     p.Ghosts,
 				Events:     eventsKept,
+				NoTokens:   true,
 				Seed:       seed,
 			},
 		},
@@ -207,11 +208,8 @@ func (t *station) fits(r *request) bool {
 func (t *station) arrive(r *request) {
 	t.scaling.arrived++
 	now := t.clock.time()
-	r.query = route.Request{
-		PromptTokens: r.prompt,
-		OutputTokens: r.most,
-		Prompts:      []route.Prompt{{BlockTokens: blockTokens, Keys: r.keys}},
-	}
+	r.prompts = [...]route.Prompt{{BlockTokens: blockTokens, Keys: r.keys}}
+	r.query = route.Request{PromptTokens: r.prompt, OutputTokens: r.most, Prompts: r.prompts[:]}
 	if t.OneTier {
 		r.entry.Class = parley.Free
 	}
@@ -335,7 +333,9 @@ func (t *station) wrote(r *request) {
 		t.meter.began(r.tally, &r.times, r.prompt, r.seq.Cached.HitTokens, r.seq.Waits)
 	}
 	if !t.NoQueue {
-		t.queue.Started(&r.entry, now)
+		if begins {
+			t.queue.Started(&r.entry, now)
+		}
 		t.queue.Served(&r.entry, 1, now)
 	}
 	if last {

@@ -256,20 +256,18 @@ func (w *worker) reportBlocks() {
 		c.seq = w.restore(index, number)
 		return
 	}
-	c.collect(events)
+	c.collect(events, int(w.plans.Seq()-c.seq))
 	c.seq = w.plans.Seq()
 	index.Apply(number, c.batch)
 	c.batch.Seq++
 }
 
-// collect makes a batch of events, of which neighbours of a kind are one.
-func (c *changes) collect(events func(func(kv.Event) bool)) {
-	c.batch.Events, c.keys = c.batch.Events[:0], c.keys[:0]
+// collect makes a batch of a number of events, of which neighbours of a kind are one.
+func (c *changes) collect(events func(func(kv.Event) bool), number int) {
+	c.batch.Events, c.keys = c.batch.Events[:0], slices.Grow(c.keys[:0], number) // events refer to it
 	for e := range events {
+		at := len(c.keys)
 		c.keys = append(c.keys, e.Hash.Key())
-	}
-	at := 0
-	for e := range events {
 		kind, tier := kvindex.Kind(e.Kind), kvindex.CacheTier(e.Tier)
 		if n := len(c.batch.Events); n > 0 && c.batch.Events[n-1].Kind == kind && c.batch.Events[n-1].Tier == tier {
 			last := &c.batch.Events[n-1]
@@ -277,7 +275,6 @@ func (c *changes) collect(events func(func(kv.Event) bool)) {
 		} else {
 			c.batch.Events = append(c.batch.Events, kvindex.Event{Kind: kind, Tier: tier, Keys: c.keys[at : at+1]})
 		}
-		at++
 	}
 }
 

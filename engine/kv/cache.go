@@ -41,10 +41,15 @@ func NewCache(cfg Config) (*Cache, error) {
 // are free nor what was learned: users come back as before.
 func (c *Cache) reset() {
 	c.tree.byHash = newIndex(len(c.tree.nodes), c.cfg.Seed)
-	c.tree.byContent = newIndex(len(c.tree.nodes), c.cfg.Seed)
+	contents := len(c.tree.nodes)
+	if c.cfg.NoTokens {
+		contents = 0
+	}
+	c.tree.byContent = newIndex(contents, c.cfg.Seed)
 	c.ghosts = newGhosts(c.cfg.Ghosts, c.cfg.Seed)
 	c.cached.spans, c.cached.freeSpans = append(c.cached.spans[:0], span{}), c.cached.freeSpans[:0]
-	c.cached.ages, c.cached.cells, c.cached.aging = [buckets]list{}, [tiers][2]cellSet{}, 0
+	c.cached.ages, c.cached.cells = [buckets]list{}, [tiers][2]cellSet{}
+	c.cached.aging, c.cached.agingFirst = [buckets]int64{}, 0
 	c.slots.cached = [tiers]int{}
 	c.cached.retained, c.cached.retainedBlocks = c.cached.retained[:0], 0
 	c.learn.waiting = [kinds][buckets]float64{}

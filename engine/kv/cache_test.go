@@ -1,7 +1,9 @@
 package kv
 
 import (
+	"iter"
 	"math/rand/v2"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -119,5 +121,76 @@ func TestIndexAgainstMap(t *testing.T) {
 	}
 	if x.add(1, -1); x.find(1) != 0 || x.n != len(model) {
 		t.Errorf("a count of 0 is still there")
+	}
+}
+
+// TestWithoutTokens gives two caches the same random prompts. The one that keeps no tokens
+// decides the same, and its events differ in their tokens alone.
+func TestWithoutTokens(t *testing.T) {
+	var with, without *Cache
+	for _, c := range []struct {
+		made     **Cache
+		noTokens bool
+	}{{&with, false}, {&without, true}} {
+		made, err := NewCache(Config{
+			Blocks:      24,
+			HostBlocks:  8,
+			BlockTokens: 2,
+			Ghosts:      32,
+			Events:      1 << 16,
+			NoTokens:    c.noTokens,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		*c.made = made
+	}
+	rng, now := rand.New(rand.NewPCG(5, 6)), time.Unix(9, 0)
+	hits := 0
+	for range 3000 {
+		now = now.Add(time.Duration(rng.IntN(1000)) * time.Millisecond)
+		tokens := make([]parley.Token, 2+rng.IntN(12))
+		for i := range tokens {
+			tokens[i] = parley.Token(rng.IntN(2))
+		}
+		names := parley.AppendBlockHashes(nil, parley.BlockHash{}, parley.Salt{byte(rng.IntN(2))}, tokens, 2)
+		var got [2]Admission
+		for i, c := range []*Cache{with, without} {
+			var q Table
+			got[i], _ = c.Admit(&q, &Claim{Prompt: tokens, Hashes: names}, len(tokens), now)
+			c.Approach(&q, names)
+			for at := q.Sealed(); at < len(names); at++ {
+				if err := c.Seal(&q, names[at], tokens[2*at:2*at+2]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c.Release(&q, now)
+			if err := c.Check(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got[0].Miss == MissOtherSalt && (got[1].Miss == MissNew || got[1].Miss == MissDiverged) {
+			got[1].Miss = MissOtherSalt
+		}
+		if got[0] != got[1] {
+			t.Fatalf("%+v with tokens, %+v without", got[0], got[1])
+		}
+		hits += got[0].HitTokens
+	}
+	events, ok1 := with.EventsSince(0)
+	others, ok2 := without.EventsSince(0)
+	if !ok1 || !ok2 || hits == 0 || with.Stats().Evicted[Device] == 0 {
+		t.Fatalf("%v, %v: %d hits, %+v", ok1, ok2, hits, with.Stats())
+	}
+	next, stop := iter.Pull(others)
+	defer stop()
+	for e := range events {
+		if (e.Kind == Stored) != (len(e.Tokens) == 2) {
+			t.Fatalf("%+v has %d tokens", e, len(e.Tokens))
+		}
+		e.Tokens = nil
+		if o, ok := next(); !ok || !reflect.DeepEqual(e, o) {
+			t.Fatalf("%+v with tokens, %+v without", e, o)
+		}
 	}
 }

@@ -62,6 +62,9 @@ type Config struct {
 	Ghosts int
 	// Events is how many events are kept for replay; 0 keeps none and costs nothing.
 	Events int
+	// NoTokens keeps nothing of the tokens of blocks, which costs memory: events come
+	// without them, and [MissOtherSalt] is not told from [MissNew].
+	NoTokens bool
 	// Seed mixes the hash tables, so that an attacker cannot aim at one entry.
 	// It should be random in production; results do not depend on it.
 	Seed uint64

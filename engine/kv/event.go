@@ -29,53 +29,71 @@ type Event struct {
 // An eventLog keeps the latest events, and the tokens of all sealed blocks so
 // that a snapshot has them. Without a ring it does nothing.
 type eventLog struct {
-	ring        []Event
+	ring        []loggedEvent
 	next        uint64         // Seq of the next event, less one
 	tokens      []parley.Token // of the ring's events
 	nodeTokens  []parley.Token // of the nodes
 	blockTokens int
 }
 
+// A loggedEvent is an event without what follows from its place in the ring.
+type loggedEvent struct {
+	hash, parent parley.BlockHash
+	kind         EventKind
+	tier         Tier
+}
+
 func newEventLog(cfg Config, blocks int) eventLog {
-	l := eventLog{blockTokens: cfg.BlockTokens, ring: make([]Event, cfg.Events)}
-	if cfg.Events > 0 {
+	l := eventLog{blockTokens: cfg.BlockTokens, ring: make([]loggedEvent, cfg.Events)}
+	if cfg.Events > 0 && !cfg.NoTokens {
 		l.tokens = make([]parley.Token, cfg.Events*cfg.BlockTokens)
 		l.nodeTokens = make([]parley.Token, (blocks+1)*cfg.BlockTokens)
 	}
 	return l
 }
 
-func (l *eventLog) of(id int32) []parley.Token {
-	return l.nodeTokens[int(id)*l.blockTokens:][:l.blockTokens:l.blockTokens]
+// tokensOf returns those of a node, nil if none are kept.
+func (l *eventLog) tokensOf(id int32) []parley.Token { return l.block(l.nodeTokens, int(id)) }
+
+// block returns the tokens of one block of many, nil if none are kept.
+func (l *eventLog) block(tokens []parley.Token, at int) []parley.Token {
+	if len(tokens) == 0 {
+		return nil
+	}
+	return tokens[at*l.blockTokens:][:l.blockTokens:l.blockTokens]
 }
 
-func (l *eventLog) add(e Event) {
-	at := int(l.next % uint64(len(l.ring)))
+// add returns the place of the next event in the ring.
+func (l *eventLog) add() (at int) {
+	at = int(l.next % uint64(len(l.ring)))
 	l.next++
-	e.Seq = l.next
-	if e.Tokens != nil {
-		own := l.tokens[at*l.blockTokens:][:l.blockTokens:l.blockTokens]
-		copy(own, e.Tokens)
-		e.Tokens = own
+	return at
+}
+
+// event returns the one with a number, counted from 0. It must be kept.
+func (l *eventLog) event(number uint64) Event {
+	at := int(number % uint64(len(l.ring)))
+	e := &l.ring[at]
+	out := Event{Seq: number + 1, Kind: e.kind, Hash: e.hash, Parent: e.parent, Tier: e.tier}
+	if e.kind == Stored {
+		out.Tokens = l.block(l.tokens, at)
 	}
-	l.ring[at] = e
+	return out
 }
 
 // blank notes that the tokens of a node are not known.
 func (l *eventLog) blank(id int32) {
-	if len(l.ring) > 0 {
-		clear(l.of(id))
-	}
+	clear(l.tokensOf(id))
 }
 
 func (l *eventLog) removed(hash parley.BlockHash, t Tier) {
 	if len(l.ring) > 0 {
-		l.add(Event{Kind: Removed, Hash: hash, Tier: t})
+		l.ring[l.add()] = loggedEvent{kind: Removed, hash: hash, tier: t}
 	}
 }
 
 func (l *eventLog) cleared() {
 	if len(l.ring) > 0 {
-		l.add(Event{Kind: Cleared})
+		l.ring[l.add()] = loggedEvent{kind: Cleared}
 	}
 }

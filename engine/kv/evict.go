@@ -40,6 +40,7 @@ func (c *Cache) evictFrom(id int32, t Tier, worth float64) {
 	n := &c.tree.nodes[at]
 	parent := n.parent
 	c.stats.Evicted[t]++
+	c.approachEviction(n)
 	if to, ok := c.roomBelow(at, t, worth); ok {
 		c.leaveSpan(at)
 		if to == Disk && n.copy != 0 {
@@ -63,6 +64,18 @@ func (c *Cache) evictFrom(id int32, t Tier, worth float64) {
 	c.dropIfEmpty(id)
 	if above := c.tree.nodes[parent].span; above != 0 && above != id {
 		c.settle(above)
+	}
+}
+
+// approachEviction reads memory that is needed to forget a node.
+func (c *Cache) approachEviction(n *node) {
+	k := key(&n.hash)
+	c.approached += c.tree.byHash.approach(k) + c.tree.nodes[n.parent].refs
+	if n.content != 0 {
+		c.approached += c.tree.byContent.approach(n.content)
+	}
+	if g := &c.ghosts; len(g.ring) > 0 {
+		c.approached += g.byKey.approach(k) + g.byKey.approach(g.ring[g.next].key)
 	}
 }
 

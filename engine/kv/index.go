@@ -45,6 +45,14 @@ func (x *index) find(key uint64) int32 {
 	}
 }
 
+// approach reads where a key belongs.
+func (x *index) approach(key uint64) int32 {
+	if x.n == 0 {
+		return 0
+	}
+	return x.entries[x.home(key)].value
+}
+
 // put sets the value of a key that has none.
 func (x *index) put(key uint64, value int32) {
 	mask := len(x.entries) - 1

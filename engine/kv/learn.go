@@ -143,15 +143,17 @@ func (l *learner) observed(kind, k int) (again, of float64) {
 // estimate computes a kind's chances of reuse by age. What the kind itself has
 // too few samples for comes from all kinds together, and that from the prior.
 func (l *learner) estimate(kind int) {
-	var chance [buckets]float64
-	for k := range buckets {
-		var again, of float64
-		for other := range kinds {
-			again += l.again[other][k]
-			of += l.ended[other][k] + l.waiting[other][k]/2
+	var chance, allAgain, allOf [buckets]float64
+	for other := range kinds {
+		again, ended, waiting := &l.again[other], &l.ended[other], &l.waiting[other]
+		for k := range buckets {
+			allAgain[k] += again[k]
+			allOf[k] += ended[k] + waiting[k]/2
 		}
-		common := (again + l.spanBlocks*priorChance) / (of + l.spanBlocks)
-		again, of = l.observed(kind, k)
+	}
+	for k := range buckets {
+		common := (allAgain[k] + l.spanBlocks*priorChance) / (allOf[k] + l.spanBlocks)
+		again, of := l.observed(kind, k)
 		chance[k] = (again + l.spanBlocks*common) / (of + l.spanBlocks)
 	}
 	l.value(kind, &chance)

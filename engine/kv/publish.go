@@ -12,10 +12,13 @@ func (l *eventLog) stored(c *Cache, id int32, tokens []parley.Token) {
 	if len(l.ring) == 0 {
 		return
 	}
+	at, n := l.add(), &c.tree.nodes[id]
+	e := &l.ring[at]
+	e.kind, e.tier, e.hash, e.parent = Stored, n.tier, n.hash, c.tree.nodes[n.parent].hash
 	if tokens != nil {
-		copy(l.of(id), tokens)
+		copy(l.tokensOf(id), tokens)
 	}
-	l.add(c.storedEvent(id))
+	copy(l.block(l.tokens, at), l.tokensOf(id))
 }
 
 func (c *Cache) storedEvent(id int32) Event {
@@ -25,7 +28,7 @@ func (c *Cache) storedEvent(id int32) Event {
 		Hash:   n.hash,
 		Parent: c.tree.nodes[n.parent].hash,
 		Tier:   n.tier,
-		Tokens: c.log.of(id),
+		Tokens: c.log.tokensOf(id),
 	}
 }
 
@@ -43,7 +46,7 @@ func (c *Cache) EventsSince(seq uint64) (iter.Seq[Event], bool) {
 	}
 	return func(yield func(Event) bool) {
 		for at := seq; at < l.next; at++ {
-			if !yield(l.ring[at%uint64(len(l.ring))]) {
+			if !yield(l.event(at)) {
 				return
 			}
 		}

@@ -103,11 +103,16 @@ func (c *Cache) dropIfEmpty(id int32) {
 // age moves spans on to the bucket of their age. Each list is in order of
 // time, so only its head needs a look.
 func (c *Cache) age() {
-	if c.cfg.Policy == LRU || c.clock.now < c.cached.aging {
+	if c.cfg.Policy == LRU || c.clock.now < c.cached.agingFirst {
 		return
 	}
-	c.cached.aging = math.MaxInt64
+	first := int64(math.MaxInt64)
 	for k := range uint8(buckets - 1) {
+		if c.clock.now < c.cached.aging[k] {
+			first = min(first, c.cached.aging[k])
+			continue
+		}
+		c.cached.aging[k] = math.MaxInt64
 		for id := c.cached.ages[k].head; id != 0 && c.seconds(id) >= c.learn.edges[k+1]; id = c.cached.ages[k].head {
 			s := &c.cached.spans[id]
 			in := s.inCell
@@ -118,6 +123,7 @@ func (c *Cache) age() {
 			c.learn.grow(s.kind, k, s.blocks()+int(s.ghosts))
 			s.bucket = k + 1
 			c.pushBack(&c.cached.ages[k+1], linkAge, id)
+			c.ages(id, k+1)
 			for t := range tiers {
 				if in[t] {
 					c.enterCell(id, t)
@@ -127,14 +133,17 @@ func (c *Cache) age() {
 		if id := c.cached.ages[k].head; id != 0 {
 			c.ages(id, k)
 		}
+		first = min(first, c.cached.aging[k])
 	}
+	c.cached.agingFirst = first
 }
 
 // ages notes that a span of a bucket will reach the next one.
 func (c *Cache) ages(id int32, bucket uint8) {
 	const early = 2 // nanoseconds, for what is rounded
 	at := c.cached.spans[id].times.since + int64(c.learn.edges[bucket+1]*1e9) - early
-	c.cached.aging = min(c.cached.aging, at)
+	c.cached.aging[bucket] = min(c.cached.aging[bucket], at)
+	c.cached.agingFirst = min(c.cached.agingFirst, at)
 }
 
 func (c *Cache) seconds(id int32) float64 {

@@ -24,6 +24,8 @@ type Cache struct {
 	copies   copies
 	log      eventLog
 	stats    Stats
+	// approached has no meaning: with it, reading ahead is not left out by the compiler.
+	approached int32
 }
 
 // A clock counts from the first time that the cache was given.
@@ -54,9 +56,11 @@ type spanSet struct {
 	freeSpans []int32
 	order     uint64
 	ages      [buckets]list
-	// aging is when the first span may reach the next bucket of age, or before.
-	aging int64
-	cells [tiers][2]cellSet // [1]: of those over budget
+	// aging is when the first span of each bucket of age may reach the next one, or
+	// before, and agingFirst the earliest of them.
+	aging      [buckets]int64
+	agingFirst int64
+	cells      [tiers][2]cellSet // [1]: of those over budget
 
 	retained       []int32 // heap of spans, the first to expire on top
 	retainedBlocks int

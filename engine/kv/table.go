@@ -43,12 +43,20 @@ func (c *Cache) survey(claim *Claim, tokens int) (survey, bool) {
 // trace sets c.path to the nodes of the longest known prefix of a claim.
 func (c *Cache) trace(claim *Claim) {
 	c.tree.path = c.tree.path[:0]
-	for i := range c.fullBlocks(claim) {
-		id := c.lookup(&claim.Hashes[i])
-		if id == 0 || claim.Above > 0 && c.tree.nodes[id].tier >= claim.Above {
-			return
+	hashes := claim.Hashes[:c.fullBlocks(claim)]
+	var ids [together]int32
+	for ; len(hashes) > 0; hashes = hashes[min(together, len(hashes)):] {
+		some := hashes[:min(together, len(hashes))]
+		for i := range some {
+			ids[i] = c.tree.byHash.find(key(&some[i]))
 		}
-		c.tree.path = append(c.tree.path, id)
+		for i, id := range ids[:len(some)] {
+			n := &c.tree.nodes[id]
+			if id == 0 || n.hash != some[i] || claim.Above > 0 && n.tier >= claim.Above {
+				return
+			}
+			c.tree.path = append(c.tree.path, id)
+		}
 	}
 }
 
@@ -186,7 +194,7 @@ func (c *Cache) missing(claim *Claim, found int) Miss {
 		parent = &c.tree.nodes[c.tree.path[found-1]]
 		content = parent.content
 	}
-	if (found == 0 || content != 0) && len(claim.Prompt) >= (found+1)*size {
+	if !c.cfg.NoTokens && (found == 0 || content != 0) && len(claim.Prompt) >= (found+1)*size {
 		if c.tree.byContent.find(contentOf(content, claim.Prompt[found*size:(found+1)*size])) != 0 {
 			return MissOtherSalt
 		}
@@ -254,6 +262,19 @@ func (c *Cache) unuse(id int32) {
 	}
 }
 
+// Approach reads memory that [Cache.Seal] will need for the table's next blocks, whose
+// names these are. It changes nothing but speed.
+func (c *Cache) Approach(t *Table, hashes []parley.BlockHash) {
+	if t.private {
+		return
+	}
+	nodes := t.nodes[min(t.sealed, len(t.nodes)):]
+	for i := range hashes[:min(len(hashes), len(nodes))] {
+		k := key(&hashes[i])
+		c.approached += c.tree.byHash.approach(k) + c.ghosts.byKey.approach(k) + c.tree.nodes[nodes[i]].refs
+	}
+}
+
 // Seal names the table's next block: it is full, computed, and will not change.
 // tokens are the block's own, or nil if unknown. If another sequence sealed the same content
 // first, the table shares that block from now on and its own becomes free,
@@ -266,6 +287,9 @@ func (c *Cache) Seal(t *Table, hash parley.BlockHash, tokens []parley.Token) err
 	}
 	if t.private {
 		return nil
+	}
+	if c.cfg.NoTokens {
+		tokens = nil
 	}
 	own := t.nodes[t.sealed]
 	switch other := c.tree.byHash.find(key(&hash)); {
@@ -281,6 +305,10 @@ func (c *Cache) Seal(t *Table, hash parley.BlockHash, tokens []parley.Token) err
 	t.sealed++
 	return nil
 }
+
+// together is how many blocks are looked for at a time: a processor waits for several lines
+// of memory at once, if what it does with one does not depend on another.
+const together = 16
 
 // name makes a private block a sealed one.
 func (c *Cache) name(t *Table, id int32, hash parley.BlockHash, tokens []parley.Token) {

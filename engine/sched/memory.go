@@ -162,9 +162,9 @@ func (s *Scheduler) seal(q *Seq) {
 	if s.cfg.Baseline.NoPrefixCache {
 		return
 	}
-	known := min(q.Computed, len(q.Tokens)-1)
-	for i := q.Table.Sealed(); (i+1)*size <= known; i++ {
-		q.hash((i + 1) * size)
+	due := q.dueToSeal()
+	q.hash(due * size)
+	for i := q.Table.Sealed(); i < due; i++ {
 		err := s.cache.Seal(&q.Table, q.hashes[i], q.Tokens[i*size:(i+1)*size])
 		if err != nil || q.Table.Sealed() != i+1 {
 			break
@@ -172,8 +172,29 @@ func (s *Scheduler) seal(q *Seq) {
 	}
 }
 
+// dueToSeal returns how many leading blocks are full.
+func (q *Seq) dueToSeal() int { return max(0, min(q.Computed, len(q.Tokens)-1)) / kv.BlockTokens }
+
+// sealAll seals the blocks of all that run. It names all of them first, and then reads the
+// memory that sealing needs, so that the processor need not wait for one block after the
+// other.
 func (s *Scheduler) sealAll() {
+	if s.cfg.Baseline.NoPrefixCache {
+		return
+	}
+	full := s.pass.full[:0]
 	for _, q := range s.running {
+		if due := q.dueToSeal(); due > q.Table.Sealed() {
+			q.hash(due * kv.BlockTokens)
+			full = append(full, q)
+		}
+	}
+	for _, q := range full {
+		s.cache.Approach(&q.Table, q.hashes[q.Table.Sealed():q.dueToSeal()])
+	}
+	for _, q := range full {
 		s.seal(q)
 	}
+	clear(full)
+	s.pass.full = full[:0]
 }

@@ -130,6 +130,9 @@ func (q *Seq) hash(n int) {
 // before, elsewhere, spares the scheduler the work.
 func (q *Seq) Prepare() { q.hash(q.Prompt) }
 
+// Reset makes a sequence that has left the scheduler an empty one, and keeps its memory.
+func (q *Seq) Reset() { *q = Seq{hashes: q.hashes[:0], Table: q.Table} }
+
 // Names returns those of the blocks that were named so far: the leading full ones.
 func (q *Seq) Names() []parley.BlockHash { return q.hashes }
 

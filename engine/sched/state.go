@@ -51,6 +51,7 @@ type Scheduler struct {
 type pass struct {
 	turns   []*Seq // those that run as it is planned
 	readers []*Seq
+	full    []*Seq // those with blocks to seal
 	writers int
 	busy    bool          // others than background sequences have work
 	spent   time.Duration // before it

@@ -39,7 +39,7 @@
 // A block, held by any number of workers, is a node of 16 bytes and an entry of
 // 7 in a line of an open table. A line of 64 bytes has room for eight, and three and a
 // half on average: 34 bytes. A block of an engine that has its own names costs 18 bytes
-// more for each worker, and one that is only expected about 75. Tables shrink again, but
+// more for each worker, and one that is only expected about 80. Tables shrink again, but
 // not before a line has one entry on average.
 // Sets of workers are kept once: neighbouring blocks mostly have the same set,
 // so a lookup compares numbers and looks into a set only where it changes; and

@@ -1,7 +1,6 @@
 package kvindex
 
 import (
-	"slices"
 	"time"
 
 	"parley"
@@ -11,24 +10,41 @@ import (
 // will be there soon. Blocks that events have told of are left out.
 func (x *Index) Expect(w Worker, keys []parley.BlockKey, now time.Time) {
 	worker := x.workers[w]
-	lives := x.lives(worker)
 	most := x.rememberMost(worker)
 	keys = keys[:min(len(keys), most)]
-	for _, k := range slices.Backward(keys) { // the beginning is used by most, so it is the latest
-		if worker.stream.exact() && x.sets.exact(x.table.holders(k), w) {
+	fresh := x.untold(w, keys)
+	isNew := len(fresh)                    // those from here on are
+	for i := len(fresh) - 1; i >= 0; i-- { // the beginning is used by most, so it is the latest
+		if !worker.history.touch(fresh[i], now) {
 			continue
 		}
-		if !worker.history.touch(k, now) {
-			continue
-		}
-		x.hold(w, []key{k}, expected)
-		if worker.held[expected] > most {
+		isNew--
+		fresh[isNew] = fresh[i]
+		if worker.history.size > most {
 			x.forgetOldest(w)
 		}
 	}
-	if end := now.Add(lives); len(keys) > 0 && (x.expireAt.IsZero() || end.Before(x.expireAt)) {
+	x.hold(w, fresh[isNew:], expected)
+	if end := now.Add(x.lives(worker)); len(keys) > 0 && (x.expireAt.IsZero() || end.Before(x.expireAt)) {
 		x.expireAt = end
 	}
+}
+
+// untold returns the blocks of a prompt that events have not told of. They are valid until
+// the next call.
+func (x *Index) untold(w Worker, keys []key) []key {
+	x.scratch.untold = x.scratch.untold[:0]
+	if !x.workers[w].stream.exact() {
+		x.scratch.untold = append(x.scratch.untold, keys...)
+		return x.scratch.untold
+	}
+	along := walk{table: &x.table}
+	for at, k := range keys {
+		if !x.sets.exact(along.next(keys, at), w) {
+			x.scratch.untold = append(x.scratch.untold, k)
+		}
+	}
+	return x.scratch.untold
 }
 
 // rememberMost is how many blocks of history a worker may have.
@@ -67,21 +83,29 @@ func (x *Index) Expire(now time.Time) {
 		if worker == nil {
 			continue
 		}
-		lives := x.lives(worker)
-		for {
-			_, at, ok := worker.history.oldest()
-			if !ok {
-				break
-			}
-			if end := at.Add(lives); now.Before(end) {
-				if x.expireAt.IsZero() || end.Before(x.expireAt) {
-					x.expireAt = end
-				}
-				break
-			}
-			x.forgetOldest(Worker(w))
+		if end := x.expireOf(Worker(w), now); !end.IsZero() && (x.expireAt.IsZero() || end.Before(x.expireAt)) {
+			x.expireAt = end
 		}
 	}
+}
+
+// expireOf forgets what was expected of a worker for too long, and returns when the next
+// of it will have been; zero if nothing else is expected.
+func (x *Index) expireOf(w Worker, now time.Time) (end time.Time) {
+	worker := x.workers[w]
+	lives := x.lives(worker)
+	old := x.scratch.untold[:0]
+	k, at, ok := worker.history.oldest()
+	for ; ok && !now.Before(at.Add(lives)); k, at, ok = worker.history.oldest() {
+		worker.history.removeOldest()
+		old = append(old, k)
+	}
+	x.release(w, old, expected)
+	x.scratch.untold = old
+	if !ok {
+		return time.Time{}
+	}
+	return at.Add(lives)
 }
 
 // Resize notes how many blocks a worker's device can hold, where that was not known

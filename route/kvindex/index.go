@@ -32,6 +32,7 @@ type scratch struct {
 	// coming is where the names of the next event's first step belong.
 	coming      [step]aim
 	comingMoves int
+	untold      []key // blocks that are or were expected
 }
 
 // A worker is what is known of one of them.
@@ -81,7 +82,12 @@ func (x *Index) Join(s Source) (Worker, error) {
 		x.sets.widen(2 * x.sets.width)
 		x.present = append(x.present, make([]uint64, x.sets.width-len(x.present))...)
 	}
-	x.workers[at] = &worker{source: s, stream: newStream(s), aliases: aliases{secret: x.table.secret}}
+	x.workers[at] = &worker{
+		source:  s,
+		stream:  newStream(s),
+		aliases: aliases{secret: x.table.secret},
+		history: history{secret: x.table.secret},
+	}
 	x.workers[at].aliases.forget()
 	x.present[at/64] |= 1 << (at % 64)
 	return Worker(at), nil
@@ -173,7 +179,7 @@ func (x *Index) drop(w Worker, gone ...CacheTier) {
 			worker.held[tier] = 0
 		}
 		if tier == expected {
-			worker.history = history{}
+			worker.history.clear()
 		} else {
 			worker.aliases.forget()
 		}

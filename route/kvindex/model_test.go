@@ -41,8 +41,8 @@ func check(x *Index) error {
 		if held[w] != known.held {
 			return fmt.Errorf("worker %d holds %v blocks, counted %v", w, held[w], known.held)
 		}
-		if len(known.history.places) != known.held[expected] {
-			return fmt.Errorf("worker %d has a history of %d blocks and %d are expected", w, len(known.history.places),
+		if known.history.size != known.held[expected] {
+			return fmt.Errorf("worker %d has a history of %d blocks and %d are expected", w, known.history.size,
 				known.held[expected])
 		}
 	}
