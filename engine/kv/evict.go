@@ -40,7 +40,7 @@ func (c *Cache) evictFrom(id int32, t Tier, worth float64) {
 	n := &c.tree.nodes[at]
 	parent := n.parent
 	c.stats.Evicted[t]++
-	c.approachEviction(n)
+	c.approachEviction(parent)
 	if to, ok := c.roomBelow(at, t, worth); ok {
 		c.leaveSpan(at)
 		if to == Disk && n.copy != 0 {
@@ -67,15 +67,17 @@ func (c *Cache) evictFrom(id int32, t Tier, worth float64) {
 	}
 }
 
-// approachEviction reads memory that is needed to forget a node.
-func (c *Cache) approachEviction(n *node) {
+// approachEviction reads memory that is needed to evict a node, the parent of one that is
+// being evicted: most likely it is the next.
+func (c *Cache) approachEviction(id int32) {
+	n := &c.tree.nodes[id]
 	k := key(&n.hash)
 	c.approached += c.tree.byHash.approach(k) + c.tree.nodes[n.parent].refs
 	if n.content != 0 {
 		c.approached += c.tree.byContent.approach(n.content)
 	}
 	if g := &c.ghosts; len(g.ring) > 0 {
-		c.approached += g.byKey.approach(k) + g.byKey.approach(g.ring[g.next].key)
+		c.approached += g.byKey.approach(k) + g.byKey.approach(g.ring[(g.next+1)%len(g.ring)].key)
 	}
 }
 

@@ -175,9 +175,9 @@ func (s *Scheduler) seal(q *Seq) {
 // dueToSeal returns how many leading blocks are full.
 func (q *Seq) dueToSeal() int { return max(0, min(q.Computed, len(q.Tokens)-1)) / kv.BlockTokens }
 
-// sealAll seals the blocks of all that run. It names all of them first, and then reads the
-// memory that sealing needs, so that the processor need not wait for one block after the
-// other.
+// sealAll seals the blocks of all that run. Before it names them, and before it seals them,
+// it reads the memory that this needs of all, so that the processor need not wait for one
+// block after the other.
 func (s *Scheduler) sealAll() {
 	if s.cfg.Baseline.NoPrefixCache {
 		return
@@ -185,9 +185,14 @@ func (s *Scheduler) sealAll() {
 	full := s.pass.full[:0]
 	for _, q := range s.running {
 		if due := q.dueToSeal(); due > q.Table.Sealed() {
-			q.hash(due * kv.BlockTokens)
 			full = append(full, q)
+			if n := len(q.hashes); n > 0 && n < due {
+				s.pass.read += int(q.hashes[n-1][0]) + int(q.Tokens[n*kv.BlockTokens])
+			}
 		}
+	}
+	for _, q := range full {
+		q.hash(q.dueToSeal() * kv.BlockTokens)
 	}
 	for _, q := range full {
 		s.cache.Approach(&q.Table, q.hashes[q.Table.Sealed():q.dueToSeal()])

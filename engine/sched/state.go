@@ -52,6 +52,7 @@ type pass struct {
 	turns   []*Seq // those that run as it is planned
 	readers []*Seq
 	full    []*Seq // those with blocks to seal
+	read    int    // has no meaning: with it, reading ahead is not left out by the compiler
 	writers int
 	busy    bool          // others than background sequences have work
 	spent   time.Duration // before it

@@ -203,7 +203,7 @@ func (x *Index) Restarted(w Worker) {
 // exact, as what was sent to it is remembered for a shorter time now.
 func (x *Index) sharpen(w Worker, was bool) {
 	if !was && x.workers[w].stream.exact() && x.workers[w].held[expected] > 0 {
-		x.expireAt = time.Unix(0, 0)
+		x.expiries[w], x.expireAt = time.Unix(0, 0), time.Unix(0, 0)
 	}
 }
 

@@ -25,9 +25,18 @@ func (x *Index) Expect(w Worker, keys []parley.BlockKey, now time.Time) {
 		}
 	}
 	x.hold(w, fresh[isNew:], expected)
-	if end := now.Add(x.lives(worker)); len(keys) > 0 && (x.expireAt.IsZero() || end.Before(x.expireAt)) {
-		x.expireAt = end
+	if len(keys) > 0 {
+		end := now.Add(x.lives(worker))
+		x.expiries[w], x.expireAt = sooner(x.expiries[w], end), sooner(x.expireAt, end)
 	}
+}
+
+// sooner returns the earlier of two times; zero is never.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // untold returns the blocks of a prompt that events have not told of. They are valid until
@@ -64,9 +73,7 @@ func (x *Index) lives(w *worker) time.Duration {
 }
 
 func (x *Index) forgetOldest(w Worker) {
-	k, _, _ := x.workers[w].history.oldest()
-	x.workers[w].history.removeOldest()
-	x.release(w, []key{k}, expected)
+	x.release(w, []key{x.workers[w].history.removeOldest()}, expected)
 }
 
 // Expire forgets what was expected for too long. It costs next to nothing when
@@ -79,13 +86,15 @@ func (x *Index) Expire(now time.Time) {
 		return
 	}
 	x.expireAt = time.Time{}
-	for w, worker := range x.workers {
-		if worker == nil {
-			continue
+	for w := range x.expiries {
+		end := &x.expiries[w]
+		if x.workers[w] == nil {
+			*end = time.Time{}
 		}
-		if end := x.expireOf(Worker(w), now); !end.IsZero() && (x.expireAt.IsZero() || end.Before(x.expireAt)) {
-			x.expireAt = end
+		if !end.IsZero() && !now.Before(*end) {
+			*end = x.expireOf(Worker(w), now)
 		}
+		x.expireAt = sooner(x.expireAt, *end)
 	}
 }
 
@@ -94,18 +103,13 @@ func (x *Index) Expire(now time.Time) {
 func (x *Index) expireOf(w Worker, now time.Time) (end time.Time) {
 	worker := x.workers[w]
 	lives := x.lives(worker)
-	old := x.scratch.untold[:0]
-	k, at, ok := worker.history.oldest()
-	for ; ok && !now.Before(at.Add(lives)); k, at, ok = worker.history.oldest() {
-		worker.history.removeOldest()
-		old = append(old, k)
-	}
+	old, next, more := worker.history.removeUntil(now.Add(-lives), x.scratch.untold[:0])
 	x.release(w, old, expected)
 	x.scratch.untold = old
-	if !ok {
+	if !more {
 		return time.Time{}
 	}
-	return at.Add(lives)
+	return next.Add(lives)
 }
 
 // Resize notes how many blocks a worker's device can hold, where that was not known

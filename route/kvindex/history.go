@@ -19,6 +19,7 @@ type history struct {
 	entries []recent
 	free    []int32
 	origin  time.Time // of the times of entries
+	read    int32     // has no meaning: with it, reading ahead is not left out by the compiler
 }
 
 // A historySlot leads to an entry, whose key spreads to its tag; 0 is no entry. The slot
@@ -52,6 +53,17 @@ func (h *history) find(k key, tag uint32) int {
 		if s := h.slots[i]; s.entry == 0 || s.tag == tag && h.entries[s.entry].key == k {
 			return i
 		}
+	}
+}
+
+// approach reads memory that is needed to touch or to remove blocks. It changes nothing but
+// speed.
+func (h *history) approach(keys []key) {
+	if len(h.slots) == 0 {
+		return
+	}
+	for _, k := range keys {
+		h.read += h.slots[h.home(h.tag(k))].entry
 	}
 }
 
@@ -110,22 +122,33 @@ func (h *history) unlink(at int32) {
 	h.entries[e.prev].next, h.entries[e.next].prev = e.next, e.prev
 }
 
-// oldest returns the block that was sent least recently, and when that was.
-func (h *history) oldest() (k key, at time.Time, ok bool) {
-	if h.size == 0 {
-		return 0, time.Time{}, false
-	}
-	e := &h.entries[h.entries[0].prev]
-	return e.key, h.origin.Add(e.at), true
-}
-
-func (h *history) removeOldest() {
+// removeOldest removes the block that was sent least recently. There must be one.
+func (h *history) removeOldest() (k key) {
 	at := h.entries[0].prev
-	k := h.entries[at].key
+	k = h.entries[at].key
 	h.vacate(h.find(k, h.tag(k)))
 	h.unlink(at)
 	h.free = append(h.free, at)
 	h.size--
+	return k
+}
+
+// removeUntil removes the blocks that were sent at a time or before it, and appends them to
+// old. It returns when the oldest of the others was, if there are any.
+func (h *history) removeUntil(until time.Time, old []key) (_ []key, next time.Time, more bool) {
+	if h.size == 0 {
+		return old, time.Time{}, false
+	}
+	limit, before := until.Sub(h.origin), len(old)
+	at := h.entries[0].prev
+	for ; at != 0 && h.entries[at].at <= limit; at = h.entries[at].prev {
+		old = append(old, h.entries[at].key)
+	}
+	h.approach(old[before:])
+	for range old[before:] {
+		h.removeOldest()
+	}
+	return old, h.origin.Add(h.entries[at].at), at != 0
 }
 
 // vacate empties a slot and closes the gap, so that no entry is cut off from its home.

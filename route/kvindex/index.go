@@ -13,10 +13,11 @@ type Index struct {
 	cfg      Config
 	table    table
 	sets     sets
-	workers  []*worker // nil if unused
-	present  []uint64  // a bit for each that is present
+	workers  []*worker   // nil if unused
+	expiries []time.Time // by worker: nothing of it expires before; zero: nothing at all
+	present  []uint64    // a bit for each that is present
 	salts    salts
-	expireAt time.Time // nothing expires before; zero: nothing at all
+	expireAt time.Time // the first of expiries
 	scratch  scratch
 	swept    nodeID // the latest that a sweep looked at
 }
@@ -77,6 +78,7 @@ func (x *Index) Join(s Source) (Worker, error) {
 	}
 	if at == len(x.workers) {
 		x.workers = append(x.workers, nil)
+		x.expiries = append(x.expiries, time.Time{})
 	}
 	for at >= 64*x.sets.width {
 		x.sets.widen(2 * x.sets.width)

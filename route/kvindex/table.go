@@ -120,12 +120,6 @@ func (t *table) spotOf(b block) spot {
 	}
 }
 
-// holders returns the set of a key.
-func (t *table) holders(k key) setID {
-	b, _ := t.find(k)
-	return b.set
-}
-
 // Events are worked at in steps of some blocks. In each step memory is asked for
 // that a later one needs: a processor can wait for ten lines at once while it works
 // at something else, but for one alone it waits as long as ten blocks take.
