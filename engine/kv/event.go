@@ -74,7 +74,13 @@ func (l *eventLog) add() (at int) {
 func (l *eventLog) event(number uint64) Event {
 	at := int(number % uint64(len(l.ring)))
 	e := &l.ring[at]
-	out := Event{Seq: number + 1, Kind: e.kind, Hash: e.hash, Parent: e.parent, Tier: e.tier}
+	out := Event{
+		Seq:    number + 1,
+		Kind:   e.kind,
+		Hash:   e.hash,
+		Parent: e.parent,
+		Tier:   e.tier,
+	}
 	if e.kind == Stored {
 		out.Tokens = l.block(l.tokens, at)
 	}

@@ -72,12 +72,12 @@ func (c *Cache) evictFrom(id int32, t Tier, worth float64) {
 func (c *Cache) approachEviction(id int32) {
 	n := &c.tree.nodes[id]
 	k := key(&n.hash)
-	c.approached += c.tree.byHash.approach(k) + c.tree.nodes[n.parent].refs
+	c.tree.read += c.tree.byHash.approach(k) + c.tree.nodes[n.parent].refs
 	if n.content != 0 {
-		c.approached += c.tree.byContent.approach(n.content)
+		c.tree.read += c.tree.byContent.approach(n.content)
 	}
 	if g := &c.ghosts; len(g.ring) > 0 {
-		c.approached += g.byKey.approach(k) + g.byKey.approach(g.ring[(g.next+1)%len(g.ring)].key)
+		c.tree.read += g.byKey.approach(k) + g.byKey.approach(g.ring[(g.next+1)%len(g.ring)].key)
 	}
 }
 

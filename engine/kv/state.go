@@ -24,8 +24,6 @@ type Cache struct {
 	copies   copies
 	log      eventLog
 	stats    Stats
-	// approached has no meaning: with it, reading ahead is not left out by the compiler.
-	approached int32
 }
 
 // A clock counts from the first time that the cache was given.
@@ -41,6 +39,7 @@ type tree struct {
 	byHash    index   // sealed nodes
 	byContent index   // how many sealed nodes hold the same tokens, whatever their salts
 	path      []int32 // scratch: the known prefix of the claim at hand
+	read      int32   // has no meaning: with it, reading ahead is not left out by the compiler
 }
 
 // slots are the places for blocks in each tier.

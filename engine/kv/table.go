@@ -271,7 +271,7 @@ func (c *Cache) Approach(t *Table, hashes []parley.BlockHash) {
 	nodes := t.nodes[min(t.sealed, len(t.nodes)):]
 	for i := range hashes[:min(len(hashes), len(nodes))] {
 		k := key(&hashes[i])
-		c.approached += c.tree.byHash.approach(k) + c.ghosts.byKey.approach(k) + c.tree.nodes[nodes[i]].refs
+		c.tree.read += c.tree.byHash.approach(k) + c.ghosts.byKey.approach(k) + c.tree.nodes[nodes[i]].refs
 	}
 }
 

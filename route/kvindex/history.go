@@ -5,43 +5,42 @@ import (
 	"time"
 )
 
-// A history is what was sent to a worker, the latest first: a guess at what
-// its cache holds, kept as that cache would be. Each block in it has the
-// worker among its holders, in the tier expected.
+// A history is what was sent to a worker: a guess at what its cache holds, kept as that
+// cache would be. Each block in it has the worker among its holders, in the tier expected.
 type history struct {
 	secret secret
-	// slots find entries by their keys, with open addressing. There are a power of two of
-	// them, at least twice as many as blocks, or none.
+	// slots find the latest entry of a key, with open addressing. There are a power of two
+	// of them, at least twice as many as blocks, or none.
 	slots []historySlot
 	size  int // blocks
-	// entries are linked in a circle through the first one, which is not a block:
-	// its next is the latest, its previous the oldest.
-	entries []recent
-	free    []int32
-	origin  time.Time // of the times of entries
-	read    int32     // has no meaning: with it, reading ahead is not left out by the compiler
+	// entries are what was sent, the oldest first, from number first to before number end;
+	// number n stands in place n modulo their room, a power of two. Of a block that was
+	// sent again the latest entry counts.
+	entries    []recent
+	first, end uint32
+	origin     time.Time // of the times of entries
+	read       uint32    // has no meaning: with it, reading ahead is not left out by the compiler
 }
 
-// A historySlot leads to an entry, whose key spreads to its tag; 0 is no entry. The slot
-// where it belongs follows from the uppermost bits of the tag.
-type historySlot struct {
-	tag   uint32
-	entry int32
-}
+// A historySlot has the number of an entry and the tag of its key; a tag of 0 means that the
+// slot is empty. Where it belongs follows from the uppermost bits of the tag.
+type historySlot struct{ tag, entry uint32 }
 
 type recent struct {
-	key        key
-	at         time.Duration // since the origin
-	prev, next int32
+	key key
+	at  time.Duration // since the origin
 }
 
-// historyLeast is how many slots a history begins with.
+// historyLeast is how many slots, and how many entries, a history has room for at first.
 const historyLeast = 64
 
 // clear forgets all blocks.
 func (h *history) clear() { *h = history{secret: h.secret} }
 
-func (h *history) tag(k key) uint32 { return uint32(h.secret.spread(uint64(k)) >> 32) }
+// tag returns that of a key. It is not 0.
+func (h *history) tag(k key) uint32 { return uint32(h.secret.spread(uint64(k))>>32) | 1 }
+
+func (h *history) entry(number uint32) *recent { return &h.entries[int(number)&(len(h.entries)-1)] }
 
 // home returns the slot where a tag belongs.
 func (h *history) home(tag uint32) int { return int(tag >> (33 - bits.Len(uint(len(h.slots))))) }
@@ -50,7 +49,7 @@ func (h *history) home(tag uint32) int { return int(tag >> (33 - bits.Len(uint(l
 func (h *history) find(k key, tag uint32) int {
 	mask := len(h.slots) - 1
 	for i := h.home(tag); ; i = (i + 1) & mask {
-		if s := h.slots[i]; s.entry == 0 || s.tag == tag && h.entries[s.entry].key == k {
+		if s := &h.slots[i]; s.tag == 0 || s.tag == tag && h.entry(s.entry).key == k {
 			return i
 		}
 	}
@@ -69,92 +68,84 @@ func (h *history) approach(keys []key) {
 
 // touch makes a block the latest.
 func (h *history) touch(k key, now time.Time) (isNew bool) {
-	if 2*(h.size+1) > len(h.slots) {
-		h.grow(now)
+	if h.slots == nil {
+		h.origin = now
+	}
+	if 2*(h.size+1) > len(h.slots) || int(h.end-h.first) == len(h.entries) {
+		h.rebuild()
 	}
 	tag := h.tag(k)
 	s := &h.slots[h.find(k, tag)]
-	if isNew = s.entry == 0; isNew {
-		*s = historySlot{tag, h.place()}
+	if isNew = s.tag == 0; isNew {
 		h.size++
-	} else {
-		h.unlink(s.entry)
 	}
-	latest := h.entries[0].next
-	h.entries[s.entry] = recent{key: k, at: now.Sub(h.origin), next: latest}
-	h.entries[latest].prev = s.entry
-	h.entries[0].next = s.entry
+	*s = historySlot{tag, h.end}
+	*h.entry(h.end) = recent{k, now.Sub(h.origin)}
+	h.end++
 	return isNew
 }
 
-// grow makes twice as many slots.
-func (h *history) grow(now time.Time) {
-	if h.slots == nil {
-		h.entries, h.origin = make([]recent, 1), now
-	}
-	old := h.slots
-	h.slots = make([]historySlot, max(2*len(old), historyLeast))
-	mask := len(h.slots) - 1
-	for _, s := range old {
-		if s.entry == 0 {
+// rebuild makes room for twice as many blocks as there are, and leaves out entries that do not
+// count any more.
+func (h *history) rebuild() {
+	old := *h
+	room := max(1<<bits.Len(uint(2*h.size)), historyLeast)
+	h.slots, h.entries, h.first, h.end = make([]historySlot, 2*room), make([]recent, room), 0, 0
+	for n := old.first; n != old.end; n++ {
+		e := old.entry(n)
+		tag := h.tag(e.key)
+		if s := &old.slots[old.find(e.key, tag)]; s.tag == 0 || s.entry != n {
 			continue
 		}
-		i := h.home(s.tag)
-		for h.slots[i].entry != 0 {
-			i = (i + 1) & mask
-		}
-		h.slots[i] = s
+		h.slots[h.find(e.key, tag)] = historySlot{tag, h.end}
+		*h.entry(h.end) = *e
+		h.end++
 	}
-}
-
-func (h *history) place() int32 {
-	if n := len(h.free); n > 0 {
-		at := h.free[n-1]
-		h.free = h.free[:n-1]
-		return at
-	}
-	h.entries = append(h.entries, recent{})
-	return int32(len(h.entries) - 1)
-}
-
-func (h *history) unlink(at int32) {
-	e := &h.entries[at]
-	h.entries[e.prev].next, h.entries[e.next].prev = e.next, e.prev
 }
 
 // removeOldest removes the block that was sent least recently. There must be one.
-func (h *history) removeOldest() (k key) {
-	at := h.entries[0].prev
-	k = h.entries[at].key
-	h.vacate(h.find(k, h.tag(k)))
-	h.unlink(at)
-	h.free = append(h.free, at)
-	h.size--
-	return k
+func (h *history) removeOldest() key {
+	for {
+		n := h.first
+		k := h.entry(n).key
+		h.first++
+		if i := h.find(k, h.tag(k)); h.slots[i].tag != 0 && h.slots[i].entry == n {
+			h.vacate(i)
+			h.size--
+			return k
+		}
+	}
 }
 
-// removeUntil removes the blocks that were sent at a time or before it, and appends them to
-// old. It returns when the oldest of the others was, if there are any.
+// removeUntil removes the blocks that were sent last at a time or before it, and appends them
+// to old. It returns a time at which or after which the oldest of the others was sent, if
+// there are any.
 func (h *history) removeUntil(until time.Time, old []key) (_ []key, next time.Time, more bool) {
-	if h.size == 0 {
-		return old, time.Time{}, false
-	}
 	limit, before := until.Sub(h.origin), len(old)
-	at := h.entries[0].prev
-	for ; at != 0 && h.entries[at].at <= limit; at = h.entries[at].prev {
-		old = append(old, h.entries[at].key)
+	end := h.first
+	for ; end != h.end && h.entry(end).at <= limit; end++ {
+		old = append(old, h.entry(end).key)
 	}
 	h.approach(old[before:])
-	for range old[before:] {
-		h.removeOldest()
+	removed := old[:before]
+	for n := h.first; n != end; n++ {
+		k := h.entry(n).key
+		if i := h.find(k, h.tag(k)); h.slots[i].tag != 0 && h.slots[i].entry == n {
+			h.vacate(i)
+			h.size--
+			removed = append(removed, k)
+		}
 	}
-	return old, h.origin.Add(h.entries[at].at), at != 0
+	if h.first = end; h.size == 0 {
+		return removed, time.Time{}, false
+	}
+	return removed, h.origin.Add(h.entry(end).at), true
 }
 
 // vacate empties a slot and closes the gap, so that no entry is cut off from its home.
 func (h *history) vacate(gap int) {
 	mask := len(h.slots) - 1
-	for i := (gap + 1) & mask; h.slots[i].entry != 0; i = (i + 1) & mask {
+	for i := (gap + 1) & mask; h.slots[i].tag != 0; i = (i + 1) & mask {
 		if home := h.home(h.slots[i].tag); (i-home)&mask >= (i-gap)&mask {
 			h.slots[gap] = h.slots[i]
 			gap = i
