@@ -198,17 +198,17 @@ func TestRack(t *testing.T) {
 }
 
 // TestDay: a scaler that looks ahead meets the objectives for less than the peak costs
-// around the clock; one that only follows is late for every rise.
+// around the clock; one that only follows is late for every rise. On the first day both
+// are alike, because there is no earlier day to expect the next one from, so all three days
+// are compared.
 func TestDay(t *testing.T) {
 	t.Parallel()
-	short := func(s *Scenario) { s.Duration = 40 * time.Minute }
-	r := example(t, "day", short)
+	r := example(t, "day", nil)
 	late := example(t, "day", func(s *Scenario) {
-		short(s)
 		s.Pools[0].Scale.NoForecast, s.Pools[0].Scale.NoWarmPool = true, true
 	})
 	expect(t, r.Total.Attainment > 0.99, "%.4f within objectives", r.Total.Attainment)
-	expect(t, late.Total.Attainment < r.Total.Attainment-0.01, "without looking ahead %.4f, with it %.4f",
+	expect(t, late.Total.Attainment < r.Total.Attainment-0.02, "without looking ahead %.4f, with it %.4f",
 		late.Total.Attainment, r.Total.Attainment)
 	most := slices.MaxFunc(r.Rows, func(a, b Row) int { return cmp.Compare(a.Ready, b.Ready) }).Ready
 	expect(t, r.Fleet.Count < 0.75*most, "%.1f replicas on average, %.1f at the peak", r.Fleet.Count, most)
