@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -72,6 +73,9 @@ func (a *autoscaler) step(ctx context.Context, now time.Time) (want scale.Sizing
 	if err != nil {
 		return want, err
 	}
+	if a.sights.pool != "" {
+		workers = slices.DeleteFunc(workers, func(w fleet.Standing) bool { return w.Pool != a.sights.pool })
+	}
 	part := scale.PoolPart{Name: a.role, DecodeKV: kvOf(ofRole(workers, parley.RoleDecode))}
 	if a.role != "" {
 		workers = ofRole(workers, a.role)
@@ -86,6 +90,17 @@ func (a *autoscaler) step(ctx context.Context, now time.Time) (want scale.Sizing
 	err = a.hands.set(ctx, want, workers, now)
 	a.reporter.report(ctx, a.gateways, &state, want, ready, a.standsBy(), err, now)
 	return want, err
+}
+
+// targets adds the pool and the role to what is scaled, so that a gateway can tell the reports
+// of several scalers apart.
+func (a *autoscaler) targets(what string) {
+	for _, part := range []string{a.sights.pool, string(a.role)} {
+		if part != "" {
+			what += " " + part
+		}
+	}
+	a.reporter.target = what
 }
 
 // ofRole returns the workers of a role.

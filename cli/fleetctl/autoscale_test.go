@@ -370,3 +370,67 @@ func TestRolesApart(t *testing.T) {
 		}
 	}
 }
+
+// TestPoolsApart has requests that wait for one of two pools: more workers of it are wanted, and
+// none of the other. Both scalers report to one gateway, which can tell them apart.
+func TestPoolsApart(t *testing.T) {
+	var list []fleet.Standing
+	for i := range 20 {
+		list = append(list, fleet.Standing{
+			Name:           fmt.Sprint("w-", i),
+			Pool:           []string{"free", "paid"}[i%2],
+			State:          fleet.Up,
+			UsedTokens:     40,
+			CapacityTokens: 100,
+		})
+	}
+	reported := map[string]int{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/fleet/metrics":
+			io.WriteString(w, `parley_queue_waiting{model="m",pool="paid",tier="pro"} 90
+parley_queue_estimated_wait_seconds{model="m",pool="paid"} 20
+parley_queue_waiting{model="m",pool="free",tier="free"} 0
+`)
+		case "/fleet/workers":
+			json.NewEncoder(w).Encode(map[string]any{"data": list})
+		default:
+			var report admin.ScaleReport
+			if err := json.NewDecoder(r.Body).Decode(&report); err != nil {
+				t.Errorf("%s %s: %v", r.Method, r.URL, err)
+			}
+			reported[report.Target] = report.Desired
+			io.WriteString(w, "{}")
+		}
+	}))
+	defer server.Close()
+	for _, pool := range []string{"paid", "free"} {
+		c, err := remote.New(server.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		scaler, err := scale.New(scale.Config{Min: 1, Max: 50})
+		if err != nil {
+			t.Fatal(err)
+		}
+		hands := &handful{}
+		a := &autoscaler{
+			gateways: &gateways{client: c},
+			scaler:   scaler,
+			hands:    hands,
+			sights:   sights{pool: pool},
+		}
+		a.targets("sleepers")
+		if _, err := a.step(t.Context(), begun); err != nil {
+			t.Fatal(err)
+		}
+		others := slices.ContainsFunc(hands.workers, func(w fleet.Standing) bool { return w.Pool != pool })
+		if len(hands.workers) != 10 || others || (hands.want.Workers > 10) != (pool == "paid") {
+			t.Errorf("of %d workers for %s %d are wanted because %s", len(hands.workers), pool, hands.want.Workers,
+				hands.want.Why)
+		}
+	}
+	if len(reported) != 2 || reported["sleepers paid"] <= 10 || reported["sleepers free"] > 10 {
+		t.Errorf("the gateway has the reports %v", reported)
+	}
+}

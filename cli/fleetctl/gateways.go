@@ -145,6 +145,7 @@ func post(ctx context.Context, c *remote.Client, path string, body []byte) error
 
 // sights are what was seen of gateways. Their counters begin anew when they do.
 type sights struct {
+	pool            string           // whose requests count; those of all if empty
 	last            map[string]tally // as each gateway said last
 	begun, arrivals uint64           // since the first sight
 	queued          int
@@ -161,6 +162,9 @@ func (s *sights) begin() { s.queued, s.wait = 0, 0 }
 func (s *sights) add(gateway string, metrics []remote.Metric) {
 	var begun, shed, waiting, wait float64
 	for _, m := range metrics {
+		if s.pool != "" && remote.Label(m.Labels, "pool") != s.pool {
+			continue
+		}
 		switch m.Name {
 		case "parley_queue_wait_seconds_count":
 			begun += m.Value

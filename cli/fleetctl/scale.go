@@ -19,7 +19,7 @@ func newFleetScale() *cobra.Command {
 	hands := &outside{said: -1}
 	inCluster := &podFlags{}
 	var sleep, advise, all bool
-	var role string
+	var role, pool string
 	cmd := &cobra.Command{
 		Use:   "scale",
 		Short: "Let the load decide how many workers a server has",
@@ -67,24 +67,30 @@ To start and end processes on this machine, use parley fleet up --max.` + fleetT
 				gateways: of,
 				scaler:   scaler,
 				role:     parley.WorkerRole(role),
+				sights:   sights{pool: pool},
 				reporter: reporter{config: flags.Config},
 			}
 			switch {
 			case advise:
-				a.hands, a.reporter.target = advisor{}, "advice"
+				a.hands = advisor{}
+				a.targets("advice")
 			case sleep:
-				a.hands, a.reporter.target = &sleepers{order: of.order, woken: map[string]time.Time{}}, "sleepers"
+				a.hands = &sleepers{order: of.order, woken: map[string]time.Time{}}
+				a.targets("sleepers")
 			case inCluster.target != "":
 				pods, err := inCluster.pods(of.order)
 				if err != nil {
 					return err
 				}
-				a.hands, a.reporter.target = pods, pods.target.String()
+				a.hands = pods
+				a.targets(pods.target.String())
 				defer pods.release()
 			case hands.webhook != "":
-				a.hands, a.reporter.target = hands, "webhook"
+				a.hands = hands
+				a.targets("webhook")
 			default:
-				a.hands, a.reporter.target = hands, "command"
+				a.hands = hands
+				a.targets("command")
 			}
 			if _, err := a.step(cmd.Context(), time.Now()); errors.Is(err, remote.ErrNoFleet) {
 				return err
@@ -98,6 +104,8 @@ To start and end processes on this machine, use parley fleet up --max.` + fleetT
 	flags.add(cmd.Flags())
 	cmd.Flags().StringVar(&role, "role", "",
 		"scale the workers of `ROLE` alone, prefill or decode: run one scaler for each")
+	cmd.Flags().StringVar(&pool, "pool", "",
+		"scale the workers of the pool `NAME` alone, by its requests: run one scaler for each")
 	cmd.Flags().BoolVar(&sleep, "sleep", false, "put workers to sleep and wake them")
 	cmd.Flags().BoolVar(&advise, "advise", false,
 		"change nothing: report how many workers are wanted, as metrics for another autoscaler")
