@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -97,7 +98,7 @@ func renderChart(t *testing.T, release string, change func(values yamlObject)) (
 			return out
 		},
 	})
-	files := []string{"_names.tpl", "gateway.yaml", "workers.yaml"}
+	files := []string{"_names.tpl", "gateway.yaml", "workers.yaml", "scale.yaml"}
 	for _, name := range files {
 		if _, err := chart.New(name).Parse(string(readExample(t, "helm", "parley", "templates", name))); err != nil {
 			t.Fatal(err)
@@ -174,6 +175,9 @@ func checkDeployment(t *testing.T, what string, o yamlObject, names map[string]y
 		t.Errorf("%s: %s runs as %s, which is not there", what, name, account)
 	}
 	for _, probe := range []string{"readinessProbe"} {
+		if pod.at("containers", 0, "ports") == nil {
+			break // it is not asked anything
+		}
 		if pod.text("containers", 0, probe, "httpGet", "path") == "" ||
 			pod.text("containers", 0, probe, "httpGet", "port") != pod.text("containers", 0, "ports", 0, "name") {
 			t.Errorf("%s: %s of %s asks nobody", what, probe, name)
@@ -223,6 +227,39 @@ func TestKubernetesExamples(t *testing.T) {
 	}
 }
 
+// TestChartScales renders the chart with its autoscaler: its command is one that Parley has, it
+// may change the workers' deployment and its lease, and the chart leaves their number to it.
+func TestChartScales(t *testing.T) {
+	objects := renderChart(t, "prod", func(v yamlObject) { v["scale"].(map[string]any)["max"] = 8 })
+	checkManifests(t, "chart with an autoscaler", objects)
+	found := map[string]yamlObject{}
+	for _, o := range objects {
+		found[o.text("kind")+"/"+o.text("metadata", "name")] = o
+	}
+	workers, scaler, role := found["Deployment/prod-workers"], found["Deployment/prod-scale"], found["Role/prod-scale"]
+	if workers == nil || scaler == nil || role == nil {
+		t.Fatalf("there are %v", slices.Sorted(maps.Keys(found)))
+	}
+	if n := workers.at("spec", "replicas"); n != nil {
+		t.Errorf("the chart sets %v replicas, too", n)
+	}
+	args := fmt.Sprint(scaler.at("spec", "template", "spec", "containers", 0, "args"))
+	if want := "[fleet scale --url=http://prod-gateways:8080 --all-addresses --kubernetes=deployment/prod-workers " +
+		"--min=1 --max=8]"; args != want {
+		t.Errorf("the scaler is started with %s, want %s", args, want)
+	}
+	help := command(t, "", "fleet", "scale", "--help")
+	for _, flag := range []string{"--url", "--all-addresses", "--kubernetes", "--min", "--max"} {
+		if !strings.Contains(help, flag+" ") {
+			t.Errorf("parley fleet scale has no %s", flag)
+		}
+	}
+	if rules := fmt.Sprint(role.at("rules")); !strings.Contains(rules, "[prod-workers]") ||
+		!strings.Contains(rules, "[parley-scale-deployment-prod-workers]") {
+		t.Errorf("the scaler may %s", rules)
+	}
+}
+
 // TestHelmRendersTheChart has Helm itself, which PARLEY_HELM names, lint and render
 // the chart, and wants what the subset of it here renders: so the checks above
 // hold for what people get.
@@ -238,7 +275,8 @@ func TestHelmRendersTheChart(t *testing.T) {
 		t.Errorf("helm lint: %s", out)
 	}
 	for release, sets := range map[string][]string{"prod": nil,
-		"own": {"--set", "workers.kind=parley,workers.image=parley:latest"}} {
+		"own":     {"--set", "workers.kind=parley,workers.image=parley:latest"},
+		"scaling": {"--set", "scale.max=8"}} {
 		out, err := exec.Command(helm,
 			append([]string{"template", release, chart, "--namespace", "llm"}, sets...)...).Output()
 		if err != nil {
@@ -247,7 +285,10 @@ func TestHelmRendersTheChart(t *testing.T) {
 		theirs := readYAML(t, "helm", out)
 		checkManifests(t, "helm template "+release, theirs)
 		ours := renderChart(t, release, func(v yamlObject) {
-			if sets != nil {
+			switch release {
+			case "scaling":
+				v["scale"].(map[string]any)["max"] = 8
+			case "own":
 				workers := v["workers"].(map[string]any)
 				workers["kind"], workers["image"] = "parley", "parley:latest"
 			}
