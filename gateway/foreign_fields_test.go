@@ -66,12 +66,12 @@ const llamaFields = `adaptive_decay adaptive_target backend_sampling cache_promp
 	generation_prompt grammar_lazy grammar_type preserved_tokens reasoning_budget_start_tag reasoning_budget_end_tag
 	reasoning_budget_end_tags dry_allowed_length dry_base
 	dry_multiplier dry_penalty_last_n dry_sequence_breakers dynatemp_exponent dynatemp_range echo frequency_penalty
-	grammar grammar_triggers id_slot ignore_eos json_schema logit_bias logprobs lora max_tokens min_keep min_p mirostat
-	mirostat_eta mirostat_tau n_cache_reuse n_cmpl n_discard n_indent n_keep n_predict n_probs post_sampling_probs
-	presence_penalty repeat_last_n repeat_penalty response_fields return_tokens samplers seed speculative.n_max
-	speculative.n_min speculative.ngram_min_hits speculative.ngram_size_m speculative.ngram_size_n speculative.p_min
-	speculative.type sse_ping_interval stop stream stream_options t_max_predict_ms t_max_prompt_ms temperature
-	timings_per_token top_k top_n_sigma top_p typical_p verbose xtc_probability xtc_threshold`
+	grammar grammar_triggers id_slot ignore_eos json_schema logit_bias logprobs lora max_tokens message_delimiters
+	min_keep min_p mirostat mirostat_eta mirostat_tau n_cache_reuse n_cmpl n_discard n_indent n_keep n_predict n_probs
+	post_sampling_probs presence_penalty repeat_last_n repeat_penalty response_fields return_tokens samplers seed
+	speculative.n_max speculative.n_min speculative.ngram_min_hits speculative.ngram_size_m speculative.ngram_size_n
+	speculative.p_min speculative.type sse_ping_interval stop stream stream_options t_max_predict_ms t_max_prompt_ms
+	temperature timings_per_token top_k top_n_sigma top_p typical_p verbose xtc_probability xtc_threshold`
 
 // TestNoForeignFieldIsForgotten finds each field of other servers among those that the parsers read, those that are
 // refused by name, and those that are documented to have no effect.

@@ -51,10 +51,10 @@ var hintFields = []string{
 	"rid", "custom_labels", "routed_experts_start_len", "routed_dp_rank", "disagg_prefill_dp_rank",
 	"data_parallel_rank",
 	// llama.cpp
-	"cache_prompt", "id_slot", "n_cache_reuse", "backend_sampling", "sse_ping_interval", "timings_per_token", "verbose",
-	"adaptive_decay", "dynatemp_exponent", "mirostat_eta", "mirostat_tau", "xtc_threshold", "dry_base",
-	"dry_allowed_length", "dry_penalty_last_n", "dry_sequence_breakers", "repeat_last_n", "speculative.n_max",
-	"speculative.n_min", "speculative.p_min", "speculative.type", "speculative.ngram_min_hits",
+	"cache_prompt", "id_slot", "message_delimiters", "n_cache_reuse", "backend_sampling", "sse_ping_interval",
+	"timings_per_token", "verbose", "adaptive_decay", "dynatemp_exponent", "mirostat_eta", "mirostat_tau",
+	"xtc_threshold", "dry_base", "dry_allowed_length", "dry_penalty_last_n", "dry_sequence_breakers", "repeat_last_n",
+	"speculative.n_max", "speculative.n_min", "speculative.p_min", "speculative.type", "speculative.ngram_min_hits",
 	"speculative.ngram_size_m", "speculative.ngram_size_n",
 }
 
