@@ -92,6 +92,45 @@ func TestAnswersEndWhereTheirLimitDoes(t *testing.T) {
 	})
 }
 
+// TestFreeKeysHoldACodingAgent has a key without a tier and without limits of its own run a coding agent: a prompt of
+// its own of 28,000 tokens, 32,000 tokens asked for at each turn, a title beside the first, and a tool loop of fifteen
+// turns in half a minute, each of which adds to the conversation.
+func TestFreeKeysHoldACodingAgent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answer := strings.Repeat(" a", 20)
+		s, rig := startKeyed(t, &worker{script: speak(t, answer, 2*time.Second/20)})
+		s.gateway.models.All()[0].ContextTokens = 1 << 17
+		secret, _ := rig.key(tenant.NewKey{Organization: "devs"})
+		turn := func(tokens int, more string) (status int, body string) {
+			text := strings.Repeat(" a", tokens)
+			r, body := s.do("POST", "/v1/messages", `{"model":"`+modelID+`",`+more+
+				`"messages":[{"role":"user","content":"`+text+`"}]}`, "Authorization", "Bearer "+secret)
+			return r.StatusCode, body
+		}
+		var wait sync.WaitGroup
+		wait.Go(func() {
+			if status, body := turn(300, `"max_tokens":512,`); status != http.StatusOK {
+				t.Errorf("a title: %d %s", status, body)
+			}
+		})
+		began := time.Now()
+		for n := range 15 {
+			status, body := turn(28_000+800*n, `"max_tokens":32000,`)
+			if status != http.StatusOK {
+				t.Fatalf("turn %d, %v after the first: %d %s", n, time.Since(began), status, body)
+			}
+			used := decode[openai.ReplyMessage](t, body).Usage
+			if read := used.InputTokens + used.CacheCreationInputTokens + used.CacheReadInputTokens; read < 28_000 {
+				t.Fatalf("turn %d has %d tokens", n, read)
+			}
+		}
+		wait.Wait()
+		if took := time.Since(began); took > time.Minute {
+			t.Errorf("the turns took %v: a limit of a minute was not tried", took)
+		}
+	})
+}
+
 // TestMessagesSpeakOfTheContextAsAnthropicDoes has the two sentences that programs read numbers from, and cuts
 // what can be cut.
 func TestMessagesSpeakOfTheContextAsAnthropicDoes(t *testing.T) {

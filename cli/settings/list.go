@@ -39,7 +39,7 @@ var List = withSecretFiles(slices.Concat([]Setting{
 		set:   setTier,
 		Help: "limit the history of conversations by tier, `TIER=POLICY[:TOKENS]`: the tier is free, pro or " +
 			"enterprise; the policy for old turns, unless a conversation sets its own, is refuse, drop or " +
-			"summarise; TOKENS is the most history shown to the model; repeatable (default free=drop:4096, " +
+			"summarise; TOKENS is the most history shown to the model; repeatable (default free=drop:131072, " +
 			"otherwise drop)",
 	},
 	{Key: "drain", wants: "a time such as 30s",

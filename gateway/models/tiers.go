@@ -21,10 +21,13 @@ type TierContext struct {
 // TierContexts has an entry for each class.
 type TierContexts [parley.Classes]TierContext
 
-// DefaultTierContexts caps sessions of the free class, so that they cannot take
-// the memory of the others. Other classes have no cap.
+// freeTokens is as much context as coding agents are made for: the prompt of one alone can have 28,000 tokens.
+const freeTokens = 1 << 17
+
+// DefaultTierContexts caps sessions of the free class at what a coding agent needs, so that
+// they cannot take the whole of a longer context. Other classes have no cap.
 func DefaultTierContexts() TierContexts {
-	return TierContexts{parley.Free: {convo.Drop, 4096}, parley.Pro: {convo.Drop, 0},
+	return TierContexts{parley.Free: {convo.Drop, freeTokens}, parley.Pro: {convo.Drop, 0},
 		parley.Enterprise: {convo.Drop, 0}}
 }
 
