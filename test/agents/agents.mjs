@@ -1,5 +1,6 @@
 // The agents: how each is told where the server is, and how it is asked without a terminal. A server knows its model as
-// `scripted`; `at` is where it is, `home` a folder of the agent's own.
+// `scripted`; `at` is where it is, `key` a key for it, `home` a folder of the agent's own. What `parley connect` writes takes
+// the key from PARLEY_API_KEY.
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
@@ -46,7 +47,7 @@ const opencode = (api, npm) => ({
   package: 'opencode-ai',
   program: 'opencode',
   api,
-  env: (home, at) => ({
+  env: (home, at, key) => ({
     OPENCODE_CONFIG_CONTENT: JSON.stringify({
       model: 'parley/scripted',
       small_model: 'parley/scripted',
@@ -55,7 +56,7 @@ const opencode = (api, npm) => ({
       provider: {
         parley: {
           npm,
-          options: { baseURL: `${at}/v1`, apiKey: 'any' },
+          options: { baseURL: `${at}/v1`, apiKey: key },
           models: { scripted: { limit: { context: contextTokens, output: answerTokens } } },
         },
       },
@@ -70,12 +71,12 @@ const copilot = (api, type, wire) => ({
   package: '@github/copilot',
   program: 'copilot',
   api,
-  env: (home, at) => ({
+  env: (home, at, key) => ({
     COPILOT_OFFLINE: 'true',
     COPILOT_PROVIDER_TYPE: type,
     COPILOT_PROVIDER_BASE_URL: type === 'anthropic' ? at : `${at}/v1`,
     ...(wire ? { COPILOT_PROVIDER_WIRE_API: wire } : {}),
-    COPILOT_PROVIDER_API_KEY: 'any',
+    COPILOT_PROVIDER_API_KEY: key,
     COPILOT_MODEL: 'scripted',
     COPILOT_PROVIDER_MAX_PROMPT_TOKENS: String(contextTokens - answerTokens),
     COPILOT_PROVIDER_MAX_OUTPUT_TOKENS: String(answerTokens),
@@ -90,10 +91,10 @@ const pi = (api, wire) => ({
   program: 'pi',
   api,
   env: (home) => ({ PI_CODING_AGENT_DIR: join(home, 'pi'), PI_OFFLINE: '1' }),
-  async prepare(home, at) {
+  async prepare(home, at, key) {
     await mkdir(join(home, 'pi'), { recursive: true });
     const model = { id: 'scripted', name: 'scripted', contextWindow: contextTokens, maxTokens: answerTokens };
-    const provider = { baseUrl: wire === 'anthropic-messages' ? at : `${at}/v1`, api: wire, apiKey: 'any', models: [model] };
+    const provider = { baseUrl: wire === 'anthropic-messages' ? at : `${at}/v1`, api: wire, apiKey: key, models: [model] };
     await writeFile(join(home, 'pi', 'models.json'), JSON.stringify({ providers: { parley: provider } }));
   },
   ask: (prompt, { again }) => ['--provider', 'parley', '--model', 'scripted', ...(again ? ['--continue'] : []), '-p', prompt],
@@ -116,7 +117,7 @@ const qwen = {
   package: '@qwen-code/qwen-code',
   program: 'qwen',
   api: 'Chat',
-  env: (home, at) => ({ OPENAI_API_KEY: 'any', OPENAI_BASE_URL: `${at}/v1`, OPENAI_MODEL: 'scripted', QWEN_TELEMETRY_ENABLED: 'false' }),
+  env: (home, at, key) => ({ OPENAI_API_KEY: key, OPENAI_BASE_URL: `${at}/v1`, OPENAI_MODEL: 'scripted', QWEN_TELEMETRY_ENABLED: 'false' }),
   ask: (prompt, { again }) => ['--auth-type', 'openai', '--approval-mode', 'yolo', ...(again ? ['--continue'] : []), '-p', prompt],
   shell: (command) => ({ name: 'run_shell_command', arguments: { command, is_background: false } }),
 };

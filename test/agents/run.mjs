@@ -1,7 +1,7 @@
 // Runs real agents against the real server, without a terminal: a prompt, a tool, a conversation that is continued, an answer
 // held to a schema. The worker behind the server is ../scripted: the product's engine with a script in the place of the
-// network, which wants to call the agent's own shell. The server has the policy of docs/safety.md, which must block nothing
-// of this. Where PARLEY_LLAMA_SERVER names a llama-server, all is done a second time with that behind the server. Nothing here
+// network, which wants to call the agent's own shell. Each agent has a key of an organisation of its own, with the limits of the
+// free tier, and the server the policy of docs/safety.md: neither may reject anything of this. Where PARLEY_LLAMA_SERVER names a llama-server, all is done a second time with that behind the server. Nothing here
 // depends on how fast the machine is. To record requests, --record runs without the policy.
 //
 //   PARLEY_BIN=… SCRIPTED_BIN=… [PARLEY_LLAMA_SERVER=…] node run.mjs [--table FILE] [--record FOLDER] [--engine NAME] [NAME...]
@@ -95,8 +95,8 @@ async function runProgram(program, args, { cwd, env }) {
 
 /** One agent: its own home, a proxy that records, and the four tasks. */
 class Trial {
-  constructor(agent, server, worker, folder, columns) {
-    Object.assign(this, { agent, server, worker, folder, columns, results: {} });
+  constructor(agent, key, server, worker, folder, columns) {
+    Object.assign(this, { agent, key, server, worker, folder, columns, results: {} });
   }
 
   async prepare() {
@@ -110,9 +110,9 @@ class Trial {
     this.schemaFile = join(folder, 'schema.json');
     await writeFile(this.schemaFile, JSON.stringify(schema));
     const { PATH, LANG, NODE_EXTRA_CA_CERTS } = process.env;
-    const own = { PATH, LANG, NODE_EXTRA_CA_CERTS, HOME: this.home, XDG_CONFIG_HOME: join(this.home, '.config'), NO_PROXY: '127.0.0.1,localhost', PARLEY_URL: this.recorder.url, SHELL: '/bin/bash' };
-    this.env = Object.fromEntries(Object.entries({ ...own, ...agent.env(this.home, this.recorder.url) }).filter(([, v]) => v !== undefined));
-    const first = await agent.prepare?.(this.home, this.recorder.url);
+    const own = { PATH, LANG, NODE_EXTRA_CA_CERTS, HOME: this.home, XDG_CONFIG_HOME: join(this.home, '.config'), NO_PROXY: '127.0.0.1,localhost', PARLEY_URL: this.recorder.url, PARLEY_API_KEY: this.key, SHELL: '/bin/bash' };
+    this.env = Object.fromEntries(Object.entries({ ...own, ...agent.env(this.home, this.recorder.url, this.key) }).filter(([, v]) => v !== undefined));
+    const first = await agent.prepare?.(this.home, this.recorder.url, this.key);
     if (first) await runProgram(first.program, first.args, { cwd: this.work, env: this.env });
   }
 
@@ -223,12 +223,21 @@ async function writeTable(file, { marks, columns }, rows) {
   await writeFile(file, `${before}${from}\n${table}\n${to}${rest.split(to)[1]}`);
 }
 
+/** Makes a key on a server that another key, or the local token, is an admin of. */
+async function makeKey(server, admin, ...flags) {
+  const args = ['keys', 'create', ...flags, '--url', server.url, '--json'];
+  const { text } = await runProgram(process.env.PARLEY_BIN, args, { cwd: here, env: { ...process.env, PARLEY_API_KEY: admin } });
+  return JSON.parse(text).value;
+}
+
 /** Runs agents against a server before an engine, and returns the rows of a table. */
 async function runAgents(chosen, { columns }, worker, server, folder) {
   const rows = [];
   let failed = false;
+  const admin = await makeKey(server, server.token, '--admin', '--name', 'operator');
   for (const [i, agent] of chosen.entries()) {
-    const trial = new Trial(agent, server, worker, join(folder, String(i)), columns);
+    const key = await makeKey(server, admin, '--name', agent.program, '--org', `person-${i}`);
+    const trial = new Trial(agent, key, server, worker, join(folder, String(i)), columns);
     await trial.run();
     failed ||= Boolean(trial.failed);
     rows.push(`| ${[agent.name, await versionOf(agent), agent.api, ...columns.map((c) => trial.results[c] ?? '–')].join(' | ')} |`);
