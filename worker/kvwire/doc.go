@@ -8,8 +8,8 @@
 // they differ, the answer is an error that names the difference, before any block is read.
 // Otherwise it is a stream of frames:
 //
-//	'B'  sum  payload   a block: the next one of the names that were asked for. sum is 8
-//	                    bytes, big-endian: the xxHash of its name and its payload
+//	'B'  sum  payload   a block: the next one of the names that were asked for. sum is 4
+//	                    bytes, big-endian: the CRC-32C of its name and its payload
 //	'E'  reason         the end: 1 byte, 0 if all blocks were sent, 1 if the next one is
 //	                    not held any more
 //

@@ -4,9 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
-
-	"github.com/cespare/xxhash/v2"
 
 	"parley"
 )
@@ -24,7 +23,7 @@ const (
 )
 
 // blockHead is how long a block's frame is before its payload.
-const blockHead = 1 + 8
+const blockHead = 1 + 4
 
 var (
 	errDamaged   = errors.New("a block is damaged")
@@ -32,18 +31,17 @@ var (
 	errMalformed = errors.New("a frame is malformed")
 )
 
+// castagnoli is the polynomial that processors have an instruction for.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
 // sumOf returns the checksum of a block.
-func sumOf(name *parley.BlockHash, payload []byte) uint64 {
-	var d xxhash.Digest
-	d.Reset()
-	_, _ = d.Write(name[:]) // neither fails
-	_, _ = d.Write(payload)
-	return d.Sum64()
+func sumOf(name *parley.BlockHash, payload []byte) uint32 {
+	return crc32.Update(crc32.Checksum(name[:], castagnoli), castagnoli, payload)
 }
 
 // writeBlock writes a block's frame.
 func writeBlock(to io.Writer, name *parley.BlockHash, payload []byte) error {
-	head := binary.BigEndian.AppendUint64(append(make([]byte, 0, blockHead), kindBlock), sumOf(name, payload))
+	head := binary.BigEndian.AppendUint32(append(make([]byte, 0, blockHead), kindBlock), sumOf(name, payload))
 	if _, err := to.Write(head); err != nil {
 		return err
 	}
@@ -75,14 +73,23 @@ func readBlock(from io.Reader, name *parley.BlockHash, payload []byte) error {
 	if _, err := io.ReadFull(from, head[1:]); err != nil {
 		return cutOff(err)
 	}
-	if _, err := io.ReadFull(from, payload); err != nil {
-		return cutOff(err)
+	sum := crc32.Checksum(name[:], castagnoli)
+	for len(payload) > 0 {
+		n, err := io.ReadFull(from, payload[:min(pieceBytes, len(payload))])
+		if err != nil {
+			return cutOff(err)
+		}
+		sum = crc32.Update(sum, castagnoli, payload[:n]) // while it is in the processor's cache
+		payload = payload[n:]
 	}
-	if sumOf(name, payload) != binary.BigEndian.Uint64(head[1:]) {
+	if sum != binary.BigEndian.Uint32(head[1:]) {
 		return errDamaged
 	}
 	return nil
 }
+
+// pieceBytes is how much of a block is read at once.
+const pieceBytes = 256 << 10
 
 // readEnd reads the last frame after all blocks.
 func readEnd(from io.Reader) error {
