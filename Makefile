@@ -205,6 +205,14 @@ chaos: ## kill, stop, cut off and restart real workers, and damage their blocks,
 foreign: ## drive engines of others for real: PARLEY_LLAMA_SERVER=llama-server PARLEY_VLLM_SIM=llm-d-inference-sim (absolute paths)
 	$(GO) test ./worker ./worker/host ./cmd/parley -run 'Simulator|Llama' -count=1 -v -timeout 20m
 
+.PHONY: kv-same
+kv-same: ## 1,000 requests answered by one worker, and by one for prompts with one that decodes: the same tokens [SAME=1000]
+	$(GO) test ./worker/host -run '^TestTogetherAndApart$$' -count=1 -v -timeout 2h -args -same $(or $(SAME),1000)
+
+.PHONY: kv-trace
+kv-trace: ## what a fleet that moves blocks finds of the prompts of a trace in shared/data; fails below its bar
+	$(GO) test ./route -run '^TestConversationTraceWithTransfers$$' -count=1 -v -timeout 20m -args -bar .275
+
 .PHONY: kv-store
 kv-store: ## keys and values in a real Redis, a Redis cluster and a real S3 server, which are built and started here
 	./test/need-redis.sh

@@ -15,8 +15,16 @@ import (
 	"parley/route"
 )
 
+// maxFetch is how long fetches may take in tests.
+const maxFetch = time.Minute
+
 // startFleet joins workers to a fleet and waits until all are up.
 func startFleet(t *testing.T, urls ...string) *fleet.Fleet {
+	t.Helper()
+	return startFleetWith(t, route.Config{FetchTime: maxFetch}, urls...)
+}
+
+func startFleetWith(t *testing.T, cfg route.Config, urls ...string) *fleet.Fleet {
 	t.Helper()
 	f, err := fleet.New(fleet.Config{
 		Models:    []parley.Model{{ID: "polly-mini", ContextTokens: 2048}},
@@ -24,7 +32,7 @@ func startFleet(t *testing.T, urls ...string) *fleet.Fleet {
 		SlowStart: -1,
 		StallMax:  -1,
 		ProbeWait: time.Minute,
-		Route:     route.Config{FetchTime: time.Minute},
+		Route:     cfg,
 	})
 	if err != nil {
 		t.Fatal(err)
