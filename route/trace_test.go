@@ -24,6 +24,10 @@ import (
 // otherTrace has a name that go test does not take for itself: its -trace writes the file.
 var otherTrace = flag.String("replay", "", "a compressed trace in Mooncake's format, to be replayed beside the others")
 
+// transferBar is what workers that fetch blocks from each other must find. The default guards
+// what was reached.
+var transferBar = flag.Float64("bar", 0.270, "the hit ratio that workers which exchange blocks must reach")
+
 const traceTokens = 512
 
 // A use is one request of a trace. Equal ids mean equal content up to that
@@ -134,17 +138,18 @@ type fleet struct {
 	keys   []parley.BlockKey
 
 	hits, asked int
+	fetched     int       // of the hits
 	total       []float64 // uncached tokens
 	window      []float64 // of this minute
 	ratios      []float64 // busiest to mean, of each minute
 	minute      time.Duration
 }
 
-func newFleet(t testing.TB, workers, tokens int) *fleet {
+func newFleet(t testing.TB, workers, tokens int, policy kv.Policy) *fleet {
 	f := &fleet{blocks: tokens / traceTokens, seen: make([]uint64, workers), total: make([]float64, workers),
 		window: make([]float64, workers)}
 	for range workers {
-		c, err := kv.NewCache(kv.Config{Blocks: f.blocks, BlockTokens: traceTokens, Policy: kv.LRU, Events: 1024})
+		c, err := kv.NewCache(kv.Config{Blocks: f.blocks, BlockTokens: traceTokens, Policy: policy, Events: 1024})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -180,9 +185,9 @@ func mean(values []float64) (sum float64) {
 	return sum / float64(len(values))
 }
 
-// compute sends a request to a worker. A prompt larger than its cache keeps
-// its beginning.
-func (f *fleet) compute(t testing.TB, w int, u *use) {
+// compute sends a request to a worker, which fetches blocks from others up to the given one. A
+// prompt larger than its cache keeps its beginning.
+func (f *fleet) compute(t testing.TB, w int, u *use, fetched int) {
 	c, names := f.caches[w], f.names[:min(len(f.names), f.blocks)]
 	tokens := len(names) * traceTokens
 	var table kv.Table
@@ -197,6 +202,10 @@ func (f *fleet) compute(t testing.TB, w int, u *use) {
 	}
 	c.Release(&table, f.now)
 	hits := a.HitTokens / traceTokens
+	if more := fetched - hits; more > 0 {
+		f.fetched += more
+		hits += more
+	}
 	f.hits += hits
 	f.asked += len(u.ids)
 	uncached := float64(max(0, u.tokens-hits*traceTokens))
@@ -237,10 +246,10 @@ func (f *fleet) result() result {
 
 // simply replays a trace with a rule that only sees the load so far.
 func simply(t testing.TB, uses []use, workers, tokens int, pick func(i int, f *fleet, u *use) int) result {
-	f := newFleet(t, workers, tokens)
+	f := newFleet(t, workers, tokens, kv.LRU)
 	for i := range uses {
 		f.arrive(&uses[i])
-		f.compute(t, pick(i, f, &uses[i]), &uses[i])
+		f.compute(t, pick(i, f, &uses[i]), &uses[i], 0)
 	}
 	return f.result()
 }
@@ -260,35 +269,55 @@ func consistentHash(_ int, f *fleet, u *use) int {
 	return best
 }
 
-// routed replays a trace with the router in its default settings, which knows
+// A replay is a trace on workers of a size that evict by a policy, and exchange blocks if
+// they can.
+type replay struct {
+	uses            []use
+	workers, tokens int
+	policy          kv.Policy
+	exchange        BlockExchange
+}
+
+// run replays the trace with the router in its default settings, which knows
 // the caches from their events.
-func routed(t testing.TB, uses []use, workers, tokens int, cfg Config) result {
-	f := newFleet(t, workers, tokens)
+func (r *replay) run(t testing.TB) result {
+	f := newFleet(t, r.workers, r.tokens, r.policy)
 	var err error
-	if f.router, err = New(cfg); err != nil {
+	if f.router, err = New(Config{}); err != nil {
 		t.Fatal(err)
 	}
-	for w := range workers {
+	for w := range r.workers {
 		id, err := f.router.Join(Member{Name: fmt.Sprint("w", w), BlockTokens: traceTokens,
 			Source: kvindex.Source{Events: true}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.router.Report(id, Status{Ready: true})
+		f.router.Report(id, Status{Ready: true, Exchange: r.exchange})
 	}
-	for i := range uses {
-		u := &uses[i]
+	for pair := range r.workers * r.workers { // as measured
+		from, to := ID(pair/r.workers), ID(pair%r.workers)
+		f.router.links = append(f.router.links, blockLink{from: from, to: to, speed: 10e9})
+	}
+	for i := range r.uses {
+		u := &r.uses[i]
 		f.arrive(u)
 		q := Request{PromptTokens: u.tokens, Prompts: []Prompt{{traceTokens, f.keys}}}
 		d, err := f.router.Pick(&q, f.now)
 		if err != nil {
 			t.Fatal(err)
 		}
+		fetched := 0
+		if x := f.router.Fetch(&q, &d, f.now); x != nil {
+			fetched = min(x.Tokens/traceTokens, f.caches[x.From].Known(f.names))
+		}
 		f.router.Sent(&q, &d, f.now)
-		f.compute(t, int(d.Worker), u)
+		f.compute(t, int(d.Worker), u, fetched)
 		f.tell(t, int(d.Worker))
 		f.router.Computed(&d)
 		f.router.Done(&d)
+	}
+	if f.fetched > 0 {
+		t.Logf("  %d of %d blocks that were found were fetched", f.fetched, f.hits)
 	}
 	return f.result()
 }
@@ -308,7 +337,7 @@ var fleets = []struct {
 // compareOn prints what the router gives on a trace and, where wanted or asked
 // for with -v, simpler rules; best is what was found by those that balance.
 func compareOn(t *testing.T, name string, uses []use, workers, tokens int, others bool) (own, best result) {
-	own = routed(t, uses, workers, tokens, Config{})
+	own = (&replay{uses: uses, workers: workers, tokens: tokens, policy: kv.LRU}).run(t)
 	t.Logf("%s, %2d x %3.1f M: hit ratio, busiest to mean over all, its 95th percentile over minutes: %v", name,
 		workers, float64(tokens)/1e6, own)
 	if others || testing.Verbose() {
@@ -337,6 +366,35 @@ func TestConversationTrace(t *testing.T) {
 				t.Errorf("%v, want at least %v", got, f.bar)
 			}
 		})
+	}
+}
+
+// TestConversationTraceWithTransfers lets workers fetch what others hold, where the router
+// finds that faster than computing it, beside workers that do not and one cache of the same
+// size. Blocks are evicted as engines do. Speeds and sizes are those of a model with 8 billion
+// parameters and a network of 80 Gbit/s.
+func TestConversationTraceWithTransfers(t *testing.T) {
+	if underRace {
+		t.Skip("minutes under the race detector, for one goroutine")
+	}
+	uses := readTrace(t, testkit.SharedData(t, "traces", "conversation_trace.jsonl.gz"))
+	own := replay{uses: uses, workers: 8, tokens: 1_000_000, policy: kv.Learned}
+	without := own.run(t)
+	own.exchange = BlockExchange{
+		Format:      "f",
+		BlockBytes:  traceTokens * 128 << 10,
+		Gives:       true,
+		PrefillRate: 20_000,
+	}
+	with := own.run(t)
+	t.Logf("conversation trace, 8 x 1.0 M: hit ratio, busiest to mean over all, its 95th percentile over minutes: "+
+		"%v, without transfers %v, bar %.4f", with, without, *transferBar)
+	if testing.Verbose() {
+		pooled := replay{uses: uses, workers: 1, tokens: 8_000_000, policy: kv.Learned}
+		t.Logf("  one cache of 8 M: %v", pooled.run(t))
+	}
+	if with.hit < *transferBar || with.hit < without.hit-0.001 || with.busiest > 1.10 {
+		t.Errorf("%v, want at least %.4f and no less than without transfers, at a balance of 1.10", with, *transferBar)
 	}
 }
 
