@@ -52,6 +52,37 @@ func TestRowAloneIsRowAmongOthers(t *testing.T) {
 	}
 }
 
+// TestRowAloneInMLP does the same with the products inside an MLP, whose kernels are others, and
+// with the norm before it.
+func TestRowAloneInMLP(t *testing.T) {
+	const hidden, inner = 96, 200
+	run := func(rows int) []float32 {
+		b := computetest.Bench{TB: t, Backend: newBackend(t)}
+		r := computetest.NewRand(3)
+		matrix := func(rows, cols int) compute.Weight {
+			return b.Weight(computetest.Tensor(r, weights.BF16, rows, cols))
+		}
+		norm := b.Weight(computetest.Vector(r, hidden))
+		m := compute.MLP{Gate: matrix(inner, hidden), Up: matrix(inner, hidden), Down: matrix(hidden, inner)}
+		values := func(seed uint64) compute.Buffer {
+			last := computetest.Floats(computetest.NewRand(seed), hidden)
+			return b.Buffer(rows, hidden, append(computetest.Floats(r, (rows-1)*hidden), last...))
+		}
+		x, add, h, out := values(9), values(10), b.Buffer(rows, hidden, nil), b.Buffer(rows, hidden, nil)
+		b.Begin(computetest.PlainStep(rows), nil)
+		b.Add(x, add)
+		b.Norm(h, x, norm, 1e-5, 0)
+		b.GatedMLP(out, h, &m)
+		return b.Contents(rows, out)[(rows-1)*hidden:]
+	}
+	alone := run(1)
+	for _, rows := range []int{2, 9, 31, 60, 130, 270} {
+		if err := computetest.SameBits(run(rows), alone); err != nil {
+			t.Errorf("among %d: %v", rows, err)
+		}
+	}
+}
+
 // TestChunkingChangesNoBits attends over the same sequence, cut in several ways.
 func TestChunkingChangesNoBits(t *testing.T) {
 	const tokens = partition + 40

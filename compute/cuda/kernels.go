@@ -215,7 +215,7 @@ func headWidth(dim int) int {
 // in a pool of the type, with bulk copies if it lies as they need it.
 func attendShapes(dim int, kind compute.KVType, hopper bool) []libcuda.Kernel {
 	width := headWidth(dim)
-	s, row, scales := attendTiles[width], width*2, 2*partition*2
+	s, row, scales := attendTiles[width], width*2, 4*partition*2 // of keys and values of two partitions
 	few := queryRows*(row+partition*2) + s.few*keysOfTile*row + scales
 	many := s.warps*queryRows*row + s.many*keysOfTile*row + scales
 	threads := s.warps * 32

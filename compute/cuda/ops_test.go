@@ -163,6 +163,10 @@ func TestNormAndAdd(t *testing.T) {
 			compare(t, computetest.AddAndNorm(weights.F8E4M3, rows, cols), budgetFP8)
 		}
 	}
+	const wide = 4200 // more columns than stay in registers
+	compare(t, computetest.Norm(3, wide), budgetNorm)
+	compare(t, computetest.AddAndNorm(weights.BF16, 3, wide), budgetBrain)
+	compare(t, computetest.AddAndNorm(weights.F8E4M3, 3, wide), budgetFP8)
 }
 
 func TestGatedMLP(t *testing.T) {

@@ -153,5 +153,6 @@ func (c *CUDA) runRopeStore(q *command, rows int) {
 		eps:         q.x,
 		offset:      q.y,
 	}
-	start(c, &c.ropeStore, rows, (q.heads.Query+2*q.heads.KV+7)/8, &args)
+	heads, side := q.heads.Query+2*q.heads.KV, 2048/headWidth(q.heads.Dim) // of a thread block
+	start(c, &c.ropeStore, rows, (heads+side-1)/side, &args)
 }

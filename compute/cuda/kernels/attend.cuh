@@ -39,11 +39,14 @@ struct AttendArgs {
 // A State is the softmax so far: greatest score and sum of weights.
 struct State { float top, sum; };
 
+// base_of is what is taken off scores whose greatest is top: minus infinity if there is none.
+FORCE float base_of(float top) { return top == -__builtin_inff() ? 0 : top; }
+
 // merge returns the factors of two parts of a softmax and unites their states.
 FORCE void merge(State *all, State part, float *left, float *right) {
-	float top = __builtin_fmaxf(all->top, part.top);
-	*left = exp2_fast(all->top - top);
-	*right = exp2_fast(part.top - top);
+	float top = __builtin_fmaxf(all->top, part.top), base = base_of(top);
+	*left = exp2_fast(all->top - base);
+	*right = exp2_fast(part.top - base);
 	all->sum = __builtin_fmaf(all->sum, *left, part.sum * *right);
 	all->top = top;
 }
@@ -67,12 +70,22 @@ FORCE void share() {
 #endif
 }
 
+// Scales of codes lie in shared memory for two partitions: those of keys, then those of values, which come with
+// the keys since weights are multiplied with them. Of a tile, thread after thread has one of a key, then of a value.
+#define SCALES (4 * PARTITION)
+FORCE int scale_index(int thread) { return thread / KEYS * 2 * PARTITION + thread % KEYS; }
+FORCE u16 scale_at(const AttendArgs &a, const Item &it, int head, int pos, int thread) {
+	int at = pos + thread % KEYS;
+	if (at < it.begin || at >= it.limit) return 0;
+	return scales_of(a.pool, it.table[at / BLOCK_TOKENS], a.layer, thread / KEYS, head)[at % BLOCK_TOKENS];
+}
+
 // A CodeTile is what a thread of THREADS has of a tile of codes that lie in lanes, on their way to shared
 // memory as bfloat16 pieces.
 template <int D, int THREADS> struct CodeTile {
 	enum { lanes = D, count = KEYS / BLOCK_TOKENS * lanes / THREADS }; // lanes of a block, with 16 codes each
 	quad codes[count];
-	u16 scale; // of a key
+	u16 scale; // of a key or of a value at the same place
 
 	// load asks for the tile at a position. What a block has behind the context are numbers, too; other blocks
 	// are zeros there.
@@ -83,10 +96,7 @@ template <int D, int THREADS> struct CodeTile {
 			if (at >= it.begin && at < it.limit)
 				codes[i] = ((const quad *)pool_part(a.pool, it.table[at / BLOCK_TOKENS], a.layer, values, head))[n % lanes];
 		}
-		scale = 0;
-		int at = pos + thread;
-		if (!values && thread < KEYS && at >= it.begin && at < it.limit)
-			scale = scales_of(a.pool, it.table[at / BLOCK_TOKENS], a.layer, 0, head)[at % BLOCK_TOKENS];
+		scale = values || thread >= 2 * KEYS ? (u16)0 : scale_at(a, it, head, pos, thread);
 	}
 
 	FORCE_MEMBER void store(int type, int values, u8 *to, u16 *scales, int thread) const {
@@ -106,14 +116,14 @@ template <int D, int THREADS> struct CodeTile {
 				}
 			}
 		}
-		if (!values && thread < KEYS) scales[thread] = scale;
+		if (!values && thread < 2 * KEYS) scales[scale_index(thread)] = scale;
 	}
 };
 
 // A Feed brings tiles of keys and values into a ring of STAGES in shared memory as
 // bfloat16: of each partition first the keys, then the values.
 template <int D, int THREADS, int STAGES, bool FEW> struct Feed {
-	enum { tile = KEYS * D * 2, scaleBytes = 2 * PARTITION * 2, bytes = STAGES * tile + scaleBytes };
+	enum { tile = KEYS * D * 2, scaleBytes = SCALES * 2, bytes = STAGES * tile + scaleBytes };
 	const AttendArgs &a;
 	const Item &item;
 	u8 *memory; // the ring, then scales of two partitions
@@ -144,7 +154,7 @@ template <int D, int THREADS, int STAGES, bool FEW> struct Feed {
 	}
 
 	FORCE_MEMBER u8 *stage(int i) const { return memory + i % STAGES * tile; }
-	FORCE_MEMBER u16 *scales(int p) const { return (u16 *)(memory + STAGES * tile) + p % 2 * PARTITION; } // of keys
+	FORCE_MEMBER u16 *scales(int p) const { return (u16 *)(memory + STAGES * tile) + p % 2 * PARTITION; }
 
 	// load begins to load a tile, if there is one more.
 	FORCE_MEMBER void load() {
@@ -196,13 +206,8 @@ template <int D, int THREADS, int STAGES, bool FEW> struct Feed {
 			}
 			*(u16 *)(to + piece_at<D>(key / 8, c / 8) + key % 8 * 16 + c % 8 * 2) = v;
 		}
-		if (p.type >= POOL_INT8 && !values && threadx < KEYS) {
-			u16 s = 0;
-			if (pos + threadx < item.limit) {
-				s = scales_of(p, item.table[(pos + threadx) / BLOCK_TOKENS], a.layer, values, head)[threadx % BLOCK_TOKENS];
-			}
-			scales(partition)[t * KEYS + threadx] = s;
-		}
+		if (p.type >= POOL_INT8 && !values && threadx < 2 * KEYS)
+			scales(partition)[t * KEYS + scale_index(threadx)] = scale_at(a, item, head, pos, threadx);
 	}
 
 	// take waits for the next tile, begins to load another, and returns where it is.
@@ -273,14 +278,6 @@ FORCE float weigh(const AttendArgs &a, const Row &r, float v, int position, u16 
 	if (a.pool.type >= POOL_INT8) v *= from_brain(scale);
 	return position <= r.position && position >= r.seen ? v : -__builtin_inff();
 }
-
-// value_scale is that of the values at a position; those in the ring come with their tiles, too late.
-FORCE float value_scale(const AttendArgs &a, const Item &it, int position, int head) {
-	if (position >= it.limit) return 0;
-	return from_brain(scales_of(a.pool, it.table[position / BLOCK_TOKENS], a.layer, 1, head)[position % BLOCK_TOKENS]);
-}
-
-FORCE float base_of(float top) { return top == -__builtin_inff() ? 0 : top; }
 
 // put writes two columns of a result: of a partition of few rows, or of a row that
 // is complete.
@@ -383,7 +380,7 @@ template <int D, int WARPS, int STAGES> FORCE void attend_many(const AttendArgs 
 		}
 		if (coded) {
 			UNROLL for (int n = 0; n < 8 * TILES; n++) UNROLL for (int i = 0; i < 2; i++) {
-				float factor = value_scale(a, it, p * PARTITION + n * 8 + 2 * t + i, head);
+				float factor = n / 8 < from || n / 8 >= to ? 0 : from_brain(feed.scales(p)[2 * PARTITION + n * 8 + 2 * t + i]);
 				s[n][i] *= factor, s[n][i + 2] *= factor;
 			}
 		}
@@ -529,9 +526,9 @@ template <int D, int STAGES> FORCE void attend_few(const AttendArgs &a) {
 					part[i / 2] += v;
 					s[j][i] = v;
 				}
-				if (a.pool.type >= POOL_INT8) {
+				if (a.pool.type >= POOL_INT8 && j >= from && j < to) {
 					UNROLL for (int i = 0; i < 2; i++) {
-						float factor = value_scale(a, it, p * PARTITION + j * KEYS + warp * 8 + 2 * t + i, head);
+						float factor = from_brain(feed.scales(p)[2 * PARTITION + j * KEYS + warp * 8 + 2 * t + i]);
 						s[j][i] *= factor, s[j][i + 2] *= factor;
 					}
 				}

@@ -48,12 +48,14 @@ FORCE u64 described(u32 address, int leading, int stride) {
 // How many threads copy: codes are converted on the way, which takes more of them.
 #ifdef POOL_CODES
 #define FEEDERS 256
+#define CODED true
 #else
 #define FEEDERS 128
+#define CODED false
 #endif
 
-// A Stream is the ring of tiles of attend_many90: of each partition four of keys, then four of values. Scales of
-// keys are kept for two partitions, and needed until all keys of the first have been given back: so there are at most 12 stages.
+// A Stream is the ring of tiles of attend_many90: of each partition four of keys, then four of values. Scales are
+// kept for two partitions, and needed until the first values of their partition are: so there are at most 12 stages.
 template <int D, int STAGES> struct Stream {
 	static_assert(STAGES % 2 == 0 && STAGES <= 3 * TILES);
 	enum { tile = KEYS * D * 2, threads = FEEDERS }; // threads that fill it
@@ -61,10 +63,10 @@ template <int D, int STAGES> struct Stream {
 	u32 full, empty;
 
 	FORCE_MEMBER u8 *at(int n) const { return memory + n % STAGES * tile; }
-	FORCE_MEMBER u16 *scales(int p) const { return (u16 *)(memory + STAGES * tile) + p % 2 * PARTITION; } // of keys
+	FORCE_MEMBER u16 *scales(int p) const { return (u16 *)(memory + STAGES * tile) + p % 2 * PARTITION; }
 
-	// feed fills the ring with the partitions of an item. Tiles that are there as a whole
-	// are bulk copies of their blocks, by the first warp.
+	// feed fills the ring with the partitions of an item. Blocks that are there as a whole
+	// are bulk copies by the first warp.
 	FORCE_MEMBER void feed(const AttendArgs &a, const Item &it, int head) const {
 		const Pool &p = a.pool;
 		int thread = threadx - 256, lane = threadx % 32, n = 0;
@@ -81,23 +83,23 @@ template <int D, int STAGES> struct Stream {
 			for (int i = 0; i < 2 * TILES; i++, n++) {
 				int values = i / TILES, pos = partition * PARTITION + i % TILES * KEYS;
 				if (thread < 32 && n >= STAGES) barrier_wait(empty + 8 * (n % STAGES), (n / STAGES - 1) & 1);
-				if (in_pieces(p) && p.dim == D && pos >= it.begin && pos + KEYS <= it.limit) {
-					if (thread >= 32) continue;
-					u32 block;
-					asm volatile("shfl.sync.idx.b32 %0, %1, %2, 0x1f, 0xffffffff;"
-						: "=r"(block) : "r"(blocks), "r"(i % TILES * (KEYS / BLOCK_TOKENS) + lane % (KEYS / BLOCK_TOKENS)));
-					if (lane == 0) barrier_expect(full + 8 * (n % STAGES), tile);
-					sync_warp();
-					const int bytes = BLOCK_TOKENS * D * 2;
-					if (lane < KEYS / BLOCK_TOKENS) copy_bulk(shared_address(at(n)) + lane * bytes,
-						pool_part(p, (int)block, a.layer, values, head), bytes, full + 8 * (n % STAGES));
-					continue;
+				const int bytes = BLOCK_TOKENS * D * 2;
+				int left = pos < it.begin ? 0 : it.limit - pos, whole = 0;
+				if (in_pieces(p) && p.dim == D && left > 0) whole = least(left / BLOCK_TOKENS, KEYS / BLOCK_TOKENS);
+				if (whole < KEYS / BLOCK_TOKENS) {
+					sync_some(3, threads); // the stage is free
+					load(a, it, head, partition, i % TILES, values, at(n), whole * 2 * D + thread);
+					share();
+					sync_some(3, threads);
 				}
-				sync_some(3, threads); // the stage is free
-				load(a, it, head, partition, i % TILES, values, at(n), thread);
-				share();
-				sync_some(3, threads);
-				if (thread == 0) barrier_arrive(full + 8 * (n % STAGES));
+				if (thread >= 32) continue;
+				u32 block;
+				asm volatile("shfl.sync.idx.b32 %0, %1, %2, 0x1f, 0xffffffff;"
+					: "=r"(block) : "r"(blocks), "r"(i % TILES * (KEYS / BLOCK_TOKENS) + lane % (KEYS / BLOCK_TOKENS)));
+				if (lane == 0) barrier_expect(full + 8 * (n % STAGES), whole * bytes);
+				sync_warp();
+				if (lane < whole) copy_bulk(shared_address(at(n)) + lane * bytes,
+					pool_part(p, (int)block, a.layer, values, head), bytes, full + 8 * (n % STAGES));
 			}
 			blocks = following;
 		}
@@ -124,12 +126,12 @@ template <int D, int STAGES> struct Stream {
 		}
 	}
 
-	// load fills a tile number by number, with zeros where no context is.
-	FORCE_MEMBER void load(const AttendArgs &a, const Item &it, int head, int partition, int t, int values, u8 *to, int thread) const {
+	// load fills a tile number by number, with zeros where no context is, from a piece of 8 columns of a key on.
+	FORCE_MEMBER void load(const AttendArgs &a, const Item &it, int head, int partition, int t, int values, u8 *to, int from) const {
 		const Pool &p = a.pool;
-		int pos = partition * PARTITION + t * KEYS;
+		int pos = partition * PARTITION + t * KEYS, thread = threadx - 256;
 		bool there = pos >= it.begin;
-		for (int c = thread; c < KEYS * D / 8; c += threads) { // 8 columns of a key
+		for (int c = from; c < KEYS * D / 8; c += threads) {
 			int key = c / D * 8 + c % 8, col = c % D / 8 * 8;
 			quad v = {0, 0, 0, 0};
 			if (there && pos + key < it.limit && col < p.dim) {
@@ -139,13 +141,8 @@ template <int D, int STAGES> struct Stream {
 			}
 			*(quad *)(to + c * 16) = v;
 		}
-		if (p.type >= POOL_INT8 && !values && thread < KEYS) {
-			u16 s = 0;
-			if (there && pos + thread < it.limit) {
-				s = scales_of(p, it.table[(pos + thread) / BLOCK_TOKENS], a.layer, values, head)[thread % BLOCK_TOKENS];
-			}
-			scales(partition)[t * KEYS + thread] = s;
-		}
+		if (p.type >= POOL_INT8 && !values && thread < 2 * KEYS)
+			scales(partition)[t * KEYS + scale_index(thread)] = scale_at(a, it, head, pos, thread);
 	}
 
 	static FORCE_MEMBER quad convert(const Pool &p, const u8 *part, int values, int token, int col) {
@@ -166,6 +163,12 @@ template <int D, int STAGES> struct Stream {
 	}
 };
 
+// scale_of_two is one of two scales that are loaded at once.
+FORCE float scale_of_two(const u16 *at, int second) {
+	u32 both = *(const u32 *)at;
+	return float_of(second ? both & 0xffff0000 : both << 16);
+}
+
 // attend_many90 computes items of 128 query rows, 64 for each of two warpgroups, which
 // take turns at the tensor cores; a third one copies.
 template <int D, int STAGES> FORCE void attend_many90(const AttendArgs &a) {
@@ -181,18 +184,17 @@ template <int D, int STAGES> FORCE void attend_many90(const AttendArgs &a) {
 		asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
 		return stream.feed(a, it, head);
 	}
-	asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(FEEDERS == 128 ? 232 : 216));
-	auto sync_group = [&]() __attribute__((always_inline)) { sync_some(1 + wg, 128); };
+	asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(CODED ? 216 : 232));
 	int first = it.fields[ITEM_FIRST] + warp * 16;
 	load_queries<D>(a, it, first, group, head, memory + warp * 16 * D * 2, lane, 32);
 	share();
-	sync_group();
+	sync_some(1 + wg, 128);
 	Row row[2] = {row_at(a, it, first + g, group), row_at(a, it, first + g + 8, group)};
 	int warpFirst = it.past + first / group, n = 0;
 	u64 queries = described(shared_address(memory + wg * 64 * D * 2), 128, D * 16);
 	float all[D / 2]; // what was united
+	State united[2] = {{-__builtin_inff(), 0}, {-__builtin_inff(), 0}};
 	UNROLL for (int i = 0; i < D / 2; i++) all[i] = 0;
-	const bool coded = a.pool.type >= POOL_INT8;
 	for (int p = it.begin / PARTITION; p * PARTITION < it.limit; p++) {
 		float s[TILES][32], top[2] = {-__builtin_inff(), -__builtin_inff()};
 		UNROLL for (int j = 0; j < TILES; j += 2, n += 2) { // two tiles lie side by side
@@ -209,19 +211,21 @@ template <int D, int STAGES> FORCE void attend_many90(const AttendArgs &a) {
 		group_wait<0>();
 		stream.give(n - 2);
 		stream.give(n - 1);
-		UNROLL for (int j = 0; j < TILES; j++) {
-			int pos = p * PARTITION + j * KEYS;
-			if (a.window <= 0 && pos + KEYS <= warpFirst + 1 && !coded && first + 16 <= it.rows) { // all rows see all keys
-				UNROLL for (int i = 0; i < 32; i++) {
-					s[j][i] *= a.scale;
-					top[i / 2 % 2] = __builtin_fmaxf(top[i / 2 % 2], s[j][i]);
-				}
-			} else {
-				UNROLL for (int i = 0; i < 32; i++) {
-					int key = j * KEYS + i / 4 * 8 + 2 * t + i % 2;
-					s[j][i] = weigh(a, row[i / 2 % 2], s[j][i], p * PARTITION + key, coded ? stream.scales(p)[key] : 0);
-					top[i / 2 % 2] = __builtin_fmaxf(top[i / 2 % 2], s[j][i]);
-				}
+		if (!CODED && a.window <= 0 && (p + 1) * PARTITION <= warpFirst + 1 && first + 16 <= it.rows) { // all rows see all keys
+			UNROLL for (int j = 0; j < TILES; j++) UNROLL for (int i = 0; i < 32; i++) {
+				s[j][i] *= a.scale;
+				top[i / 2 % 2] = __builtin_fmaxf(top[i / 2 % 2], s[j][i]);
+			}
+		} else {
+			// The first and last key that a row sees, counted from the lane's first.
+			int lanes = p * PARTITION + 2 * t, from[2], to[2];
+			UNROLL for (int i = 0; i < 2; i++) from[i] = row[i].seen - lanes, to[i] = row[i].position - lanes;
+			UNROLL for (int j = 0; j < TILES; j++) UNROLL for (int i = 0; i < 32; i++) {
+				int key = j * KEYS + i / 4 * 8 + i % 2, r = i / 2 % 2;
+				float v = s[j][i] * a.scale;
+				if (CODED) v *= scale_of_two(stream.scales(p) + 2 * t + key - i % 2, i % 2);
+				s[j][i] = key >= from[r] && key <= to[r] ? v : -__builtin_inff();
+				top[r] = __builtin_fmaxf(top[r], s[j][i]);
 			}
 		}
 		float base[2], sum[2] = {0, 0};
@@ -239,9 +243,9 @@ template <int D, int STAGES> FORCE void attend_many90(const AttendArgs &a) {
 					v[i] = exp2_fast(v[i] - base[i / 2]);
 					part[i / 2] += v[i];
 				}
-				if (coded) {
+				if (CODED) {
 					UNROLL for (int i = 0; i < 2; i++) {
-						float factor = value_scale(a, it, p * PARTITION + j * KEYS + w * 8 + 2 * t + i, head);
+						float factor = scale_of_two(stream.scales(p) + 2 * PARTITION + j * KEYS + w * 8 + 2 * t, i);
 						v[i] *= factor, v[i + 2] *= factor;
 					}
 				}
@@ -254,7 +258,7 @@ template <int D, int STAGES> FORCE void attend_many90(const AttendArgs &a) {
 			sum[i] += shuffle_xor(sum[i], 1);
 			sum[i] += shuffle_xor(sum[i], 2);
 		}
-		float out[D / 2];
+		float out[D / 2], left[2], right[2];
 		UNROLL for (int i = 0; i < D / 2; i++) out[i] = 0;
 		UNROLL for (int j = 0; j < TILES; j++, n++) {
 			u64 right = described(stream.take(n), D * 16, 128);
@@ -265,24 +269,16 @@ template <int D, int STAGES> FORCE void attend_many90(const AttendArgs &a) {
 			group_wait<1>();
 			stream.give(n - 1);
 		}
+		// Unite the partition with those before it. A row that sees none of it has a sum of zero.
+		UNROLL for (int i = 0; i < 2; i++) merge(&united[i], {top[i], sum[i]}, &left[i], &right[i]);
 		group_wait<0>();
 		stream.give(n - 1);
-		UNROLL for (int i = 0; i < 2; i++) { // unite the partition with those before it
-			if (sum[i] == 0) continue;
-			float left = 0, right = 1;
-			State part = {top[i], sum[i]};
-			bool again = row[i].begun;
-			if (again) merge(&row[i].all, part, &left, &right);
-			else row[i].all = part;
-			row[i].begun = true;
-			UNROLL for (int m = 0; m < D / 8; m++) UNROLL for (int c = 4 * m + 2 * i; c < 4 * m + 2 * i + 2; c++)
-				all[c] = again ? __builtin_fmaf(all[c], left, out[c] * right) : out[c];
-		}
+		UNROLL for (int c = 0; c < D / 2; c++) all[c] = __builtin_fmaf(all[c], left[c / 2 % 2], out[c] * right[c / 2 % 2]);
 	}
 	UNROLL for (int i = 0; i < 2; i++) {
 		int qr = first + g + 8 * i;
 		if (qr >= it.rows) continue;
-		float inverse = 1.0f / row[i].all.sum;
+		float inverse = 1.0f / united[i].sum;
 		UNROLL for (int m = 0; m < D / 8; m++)
 			put(a, it, qr, group, head, m * 8 + 2 * t, all[4 * m + 2 * i] * inverse, all[4 * m + 2 * i + 1] * inverse);
 	}

@@ -85,6 +85,13 @@ FORCE float exp2_fast(float x) {
 	return r;
 }
 
+// 1/x, but for an error of the last bit.
+FORCE float inverse_fast(float x) {
+	float r;
+	asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+	return r;
+}
+
 FORCE u32 shared_address(const void *p) { return (u32)(u64)(__attribute__((address_space(3))) const void *)p; }
 
 // copy_async copies 16 bytes from global to shared memory, or writes zeros there if bytes is 0.

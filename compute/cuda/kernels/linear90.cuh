@@ -105,6 +105,14 @@ template <int TYPE, int GROUPS, int ROWS, int STAGES, bool PAIR> FORCE void line
 		sync_warp();
 		if (lane == 0) barrier_arrive(empty + 8 * ((step - 1) % STAGES));
 		int output = (p.strip + group * 4 + threadx % 128 / 32) * 16;
+		if (!PAIR && TYPE == BF16 && p.row + ROWS <= p.count && output + 16 <= p.outputs && !p.bias) {
+			float *to = p.out + (u64)(p.row + lane % 4 * 2) * p.ld + output + lane / 4;
+			UNROLL for (int n = 0; n < ROWS / 8; n++, to += (u64)8 * p.ld) {
+				to[0] = sums[0][4 * n], to[p.ld] = sums[0][4 * n + 1];
+				to[8] = sums[0][4 * n + 2], to[p.ld + 8] = sums[0][4 * n + 3];
+			}
+			continue;
+		}
 		UNROLL for (int n = 0; n < ROWS / 8; n++) {
 			int row = p.row + n * 8;
 			if constexpr (PAIR) store_pair(a, p, sums[0] + 4 * n, sums[1] + 4 * n, output, row);

@@ -8,10 +8,10 @@
 FORCE float activate(int kind, float v) {
 	if (kind == 1) { // GELU with tanh(u) = 1 - 2/(exp(2u)+1)
 		float u = 0.7978845608028654f * (v + 0.044715f * v * v * v);
-		float t = 1.0f - 2.0f / (exp2_fast(2.0f * LOG2E * u) + 1.0f);
+		float t = 1.0f - 2.0f * inverse_fast(exp2_fast(2.0f * LOG2E * u) + 1.0f);
 		return 0.5f * v * (1.0f + t);
 	}
-	return v / (1.0f + exp2_fast(-LOG2E * v));
+	return v * inverse_fast(1.0f + exp2_fast(-LOG2E * v));
 }
 
 // piece_of counts pieces of 16 bytes: that of a row and eight columns.

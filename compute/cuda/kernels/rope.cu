@@ -64,7 +64,6 @@ struct RopeArgs {
 	float eps, offset;
 };
 
-
 // The scale of eight-bit codes, as it is kept, and what turns numbers into codes.
 FORCE u16 code_scale(int type, float top, float *inverse) {
 	*inverse = 0;
@@ -80,86 +79,130 @@ FORCE u16 code_scale(int type, float top, float *inverse) {
 
 FORCE u8 code_int8(float v) { return (u8)bits_of(v + 12582912.0f); }
 
-// keep stores the numbers of one head and token, lane by lane; at[i] are their columns.
-template <int PAIRS> FORCE void keep(const Pool &p, u8 *part, u16 *scales, int values, int token, const float *v, const int *at, int lane) {
-	u32 top = 0;
-	UNROLL for (int i = 0; i < 2 * PAIRS; i++) {
-		u32 b = at[i] < 0 ? 0 : bits_of(v[i]) & 0x7fffffff;
-		top = b > top ? b : top;
-	}
-	float inverse = 1;
-	if (p.type == POOL_INT8 || p.type == POOL_FP8) {
-		u16 scale = code_scale(p.type, float_of(warp_max(top)), &inverse);
-		if (lane == 0) scales[token] = scale;
-	}
-	UNROLL for (int i = 0; i < 2 * PAIRS; i++) {
-		if (at[i] < 0) continue;
-		int e = element_at(p, values, token, at[i]);
-		switch (p.type) {
-		case POOL_F32: ((float *)part)[e] = v[i]; break;
-		case POOL_BF16: ((u16 *)part)[e] = brain_of(v[i]); break;
-		case POOL_INT8: part[e] = code_int8(v[i] * inverse); break;
-		default: part[e] = code_fp8(v[i] * inverse);
+// A Head is what one of the lanes side by side that share a head has of it: four pairs of columns. Pairs are turned
+// together: columns of both halves, or neighbours.
+struct Head {
+	enum { pairs = 4, count = 2 * pairs };
+	float v[count]; // pair by pair
+	int at[count];  // their columns, -1 for none
+	bool whole, split; // columns lie in fours; the second four are those of the other half
+
+	FORCE_MEMBER Head(const RopeArgs &a, int lane) {
+		int dim = a.pool.dim;
+		whole = dim % 8 == 0 && a.half % pairs == 0 && lane * count < dim;
+		split = lane * pairs < a.half && !a.interleaved;
+		UNROLL for (int i = 0; i < pairs; i++) {
+			int pair = lane * pairs + i;
+			bool apart = pair < a.half && !a.interleaved, there = pair < dim / 2;
+			at[2 * i] = !there ? -1 : apart ? pair : 2 * pair;
+			at[2 * i + 1] = !there ? -1 : apart ? pair + a.half : 2 * pair + 1;
 		}
 	}
-}
 
-// turn loads a head of a row, normed and turned, lane by lane: queries come first, then
-// keys, then values. at are the columns of v, -1 for none. It returns where the head lies.
-template <int PAIRS> FORCE float *turn(const RopeArgs &a, int row, int head, float *v, int *at) {
-	int lane = threadx % 32, dim = a.pool.dim, kv = a.pool.heads;
-	int what = head < a.queries ? 0 : head < a.queries + kv ? 1 : 2;
-	int h = what == 0 ? head : what == 1 ? head - a.queries : head - a.queries - kv;
-	float *x = (what == 0 ? a.q + (u64)row * a.queries * dim : (what == 1 ? a.k : a.v) + (u64)row * kv * dim) + h * dim;
-	const float *w = what == 0 ? a.qnorm : what == 1 ? a.knorm : 0, *turns = a.angles + (u64)row * a.stride * 2;
-	float factors[2 * PAIRS], angle[2 * PAIRS];
-	UNROLL for (int i = 0; i < PAIRS; i++) { // all that is needed is loaded before anything is waited for
-		int pair = lane + 32 * i, first = 2 * pair, second = 2 * pair + 1;
-		if (pair < a.half && !a.interleaved) first = pair, second = pair + a.half;
-		bool there = pair < dim / 2, turned = there && what < 2 && pair < a.half;
-		at[2 * i] = there ? first : -1;
-		at[2 * i + 1] = there ? second : -1;
-		v[2 * i] = there ? x[first] : 0;
-		v[2 * i + 1] = there ? x[second] : 0;
-		factors[2 * i] = there && w ? w[first] : 0;
-		factors[2 * i + 1] = there && w ? w[second] : 0;
-		angle[2 * i] = turned ? turns[2 * pair] : 1;
-		angle[2 * i + 1] = turned ? turns[2 * pair + 1] : 0;
-	}
-	if (w) {
-		float sum = 0;
-		UNROLL for (int i = 0; i < 2 * PAIRS; i++) sum = __builtin_fmaf(v[i], v[i], sum);
-		float inverse = 1.0f / __builtin_sqrtf(warp_sum(sum) / (float)dim + a.eps);
-		UNROLL for (int i = 0; i < 2 * PAIRS; i++)
-			if (at[i] >= 0) v[i] = v[i] * inverse * (factors[i] + a.offset);
-	}
-	UNROLL for (int i = 0; i < PAIRS; i++) {
-		int pair = lane + 32 * i;
-		if (what == 2 || pair >= dim / 2 || pair >= a.half) continue;
-		float c = angle[2 * i], s = angle[2 * i + 1], l = v[2 * i], r = v[2 * i + 1];
-		v[2 * i] = l * c - r * s;
-		v[2 * i + 1] = r * c + l * s;
-	}
-	return x;
-}
+	// four is number i in the order of columns: four from at[0] on, four from second() on.
+	FORCE_MEMBER float four(int i) const { return split ? v[i % 4 * 2 + i / 4] : v[i]; }
+	FORCE_MEMBER int second() const { return split ? at[1] : at[4]; }
 
-// turn_heads norms and turns queries and keys of a row and keeps keys and values: one
-// warp for each head, of which each lane has PAIRS pairs of columns.
-template <int PAIRS> FORCE void turn_heads(const RopeArgs &a, int row, int block, int token) {
-	int kv = a.pool.heads;
-	for (int head = blocky * 8 + threadx / 32; head < a.queries + 2 * kv; head += gridy * 8) {
-		float v[2 * PAIRS];
-		int at[2 * PAIRS];
-		float *x = turn<PAIRS>(a, row, head, v, at);
-		if (head < a.queries + kv) {
-			UNROLL for (int i = 0; i < 2 * PAIRS; i++)
-				if (at[i] >= 0) x[at[i]] = v[i];
+	FORCE_MEMBER void load(float *to, const float *from) const {
+		if (!whole) {
+			UNROLL for (int i = 0; i < count; i++) to[i] = at[i] < 0 ? 0 : from[at[i]];
+			return;
 		}
-		int part = head - a.queries; // keys, then values
-		if (part < 0) continue;
-		u8 *to = pool_part(a.pool, block, a.layer, part / kv, part % kv);
-		u16 *scales = scales_of(a.pool, block, a.layer, part / kv, part % kv);
-		keep<PAIRS>(a.pool, to, scales, part / kv, token, v, at, threadx % 32);
+		quad a = *(const quad *)(from + at[0]), b = *(const quad *)(from + second());
+		u32 all[count] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
+		UNROLL for (int i = 0; i < count; i++) to[i] = float_of(split ? all[i / 2 + i % 2 * 4] : all[i]);
+	}
+
+	FORCE_MEMBER void store(float *to) const {
+		if (whole) {
+			*(quad *)(to + at[0]) = {bits_of(four(0)), bits_of(four(1)), bits_of(four(2)), bits_of(four(3))};
+			*(quad *)(to + second()) = {bits_of(four(4)), bits_of(four(5)), bits_of(four(6)), bits_of(four(7))};
+			return;
+		}
+		UNROLL for (int i = 0; i < count; i++)
+			if (at[i] >= 0) to[at[i]] = v[i];
+	}
+
+	// keep stores the numbers of a token in the pool; codes are those of the numbers times inverse.
+	FORCE_MEMBER void keep(const Pool &p, u8 *part, int values, int token, float inverse) const {
+		if (whole && in_pieces(p)) {
+			u16 *to = (u16 *)part;
+			*(duo *)(to + element_at(p, values, token, at[0])) = {brain_pair(four(0), four(1)), brain_pair(four(2), four(3))};
+			*(duo *)(to + element_at(p, values, token, second())) = {brain_pair(four(4), four(5)), brain_pair(four(6), four(7))};
+			return;
+		}
+		UNROLL for (int i = 0; i < count; i++) {
+			if (at[i] < 0) continue;
+			int e = element_at(p, values, token, at[i]);
+			switch (p.type) {
+			case POOL_F32: ((float *)part)[e] = v[i]; break;
+			case POOL_BF16: ((u16 *)part)[e] = brain_of(v[i]); break;
+			case POOL_INT8: part[e] = code_int8(v[i] * inverse); break;
+			default: part[e] = code_fp8(v[i] * inverse);
+			}
+		}
+	}
+};
+
+// turn_heads norms and turns queries and keys of a row and keeps keys and values: queries come first, then keys, then
+// values. Eight, 16 or 32 lanes have a head.
+FORCE void turn_heads(const RopeArgs &a, int row, int block, int token) {
+	const bool coded = a.pool.type >= POOL_INT8;
+	int dim = a.pool.dim, kv = a.pool.heads, heads = a.queries + 2 * kv;
+	int lanes = dim <= 64 ? 8 : dim <= 128 ? 16 : 32, lane = threadx % lanes, side = 256 / lanes;
+	const float *turns = a.angles + ((u64)row * a.stride + lane * Head::pairs) * 2;
+	Head x(a, lane);
+	float angle[Head::count];
+	if (x.whole && lane * Head::pairs < a.half && a.stride % 2 == 0) {
+		quad l = ((const quad *)turns)[0], r = ((const quad *)turns)[1];
+		u32 all[Head::count] = {l.x, l.y, l.z, l.w, r.x, r.y, r.z, r.w};
+		UNROLL for (int i = 0; i < Head::count; i++) angle[i] = float_of(all[i]);
+	} else {
+		UNROLL for (int i = 0; i < Head::count; i++) angle[i] = lane * Head::pairs + i / 2 < a.half ? turns[i] : 0;
+	}
+	for (int first = blocky * side; first < heads; first += gridy * side) {
+		// Lanes without a head follow the others of their warp, which exchange numbers.
+		bool mine = first + threadx / lanes < heads;
+		int head = least(first + threadx / lanes, heads - 1), what = head < a.queries ? 0 : head < a.queries + kv ? 1 : 2;
+		int h = what == 0 ? head : what == 1 ? head - a.queries : head - a.queries - kv;
+		float *at = (what == 0 ? a.q + (u64)row * a.queries * dim : (what == 1 ? a.k : a.v) + (u64)row * kv * dim) + h * dim;
+		const float *w = what == 0 ? a.qnorm : what == 1 ? a.knorm : 0;
+		float factors[Head::count] = {}, inverse = 1;
+		x.load(x.v, at);
+		if (w) x.load(factors, w);
+		if (a.qnorm || a.knorm) {
+			float sum = 0;
+			UNROLL for (int i = 0; i < Head::count; i++) sum = __builtin_fmaf(x.v[i], x.v[i], sum);
+			for (int i = lanes / 2; i > 0; i >>= 1) sum += shuffle_xor(sum, i);
+			inverse = 1.0f / __builtin_sqrtf(sum / (float)dim + a.eps);
+		}
+		if (w) {
+			UNROLL for (int i = 0; i < Head::count; i++) x.v[i] = x.v[i] * inverse * (factors[i] + a.offset);
+		}
+		UNROLL for (int i = 0; i < Head::pairs; i++) {
+			if (what == 2 || lane * Head::pairs + i >= a.half) continue;
+			float c = angle[2 * i], s = angle[2 * i + 1], l = x.v[2 * i], r = x.v[2 * i + 1];
+			x.v[2 * i] = l * c - r * s;
+			x.v[2 * i + 1] = r * c + l * s;
+		}
+		u16 scale = 0;
+		if (coded) {
+			u32 top = 0;
+			UNROLL for (int i = 0; i < Head::count; i++) {
+				u32 b = bits_of(x.v[i]) & 0x7fffffff;
+				top = b > top ? b : top;
+			}
+			for (int i = 1; i < lanes; i *= 2) {
+				u32 o = shuffle_xor(top, i);
+				top = o > top ? o : top;
+			}
+			scale = code_scale(a.pool.type, float_of(top), &inverse);
+		}
+		if (!mine) continue;
+		if (what < 2) x.store(at);
+		if (what == 0) continue;
+		x.keep(a.pool, pool_part(a.pool, block, a.layer, what - 1, h), what - 1, token, inverse);
+		if (coded && lane == 0) scales_of(a.pool, block, a.layer, what - 1, h)[token] = scale;
 	}
 }
 
@@ -170,8 +213,7 @@ KERNEL(256) void rope_store(RopeArgs a) {
 	int slot = there ? a.step[a.step[AT_SLOTS] + row] : 0, block = slot / BLOCK_TOKENS, token = slot % BLOCK_TOKENS;
 	wait_before();
 	if (!there) return;
-	if (a.pool.dim <= 128) turn_heads<2>(a, row, block, token);
-	else turn_heads<4>(a, row, block, token); // heads are at most 256 wide
+	turn_heads(a, row, block, token);
 }
 
 struct CombineArgs {
