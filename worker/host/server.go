@@ -259,7 +259,7 @@ func (w *waking) serves(r *parley.Request) error {
 
 // owner returns a model as one that exchanges blocks.
 func (s *Server) owner(w *waking) kvpeer.Owner {
-	return kvpeer.Owner{Engine: w.Engine, Format: w.format, Follow: s.underway.follow}
+	return kvpeer.Owner{Engine: w.Engine, Format: w.format, Generate: w.Generate, Follow: s.underway.follow}
 }
 
 // Sleep gives all memory of the model back: weights, keys and values. Requests

@@ -45,11 +45,14 @@ func counted(t *testing.T, s *kvstore.Store, name, outcome string) (sum float64)
 	return sum
 }
 
-// awaitWrites returns when a store has taken a number of blocks in all.
-func awaitWrites(t *testing.T, s *kvstore.Store, blocks int) {
+// awaitWrites returns when stores have taken a number of blocks in all.
+func awaitWrites(t *testing.T, blocks int, stores ...*kvstore.Store) {
 	t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(5 * time.Millisecond) {
-		n := counted(t, s, "parley_kv_store_writes_total", "written")
+		n := 0.0
+		for _, s := range stores {
+			n += counted(t, s, "parley_kv_store_writes_total", "written")
+		}
 		if n >= float64(blocks) {
 			return
 		}
@@ -86,7 +89,7 @@ func TestStoreIsShared(t *testing.T) {
 				if got, _, _ := askTransfer(t, first, r); !slices.Equal(got, want) {
 					t.Errorf("with a store that is empty: %v, want %v", got, want)
 				}
-				awaitWrites(t, given, fullBlocks(r))
+				awaitWrites(t, fullBlocks(r), given)
 				if err := first.Sleep(false); err != nil {
 					t.Fatal(err)
 				}
@@ -127,7 +130,7 @@ func TestFaultsOfAStoreChangeNoToken(t *testing.T) {
 	first, _ := startWorker(t, ServerConfig{}, model)
 	r := transferPrompt(t, first)
 	want, _, _ := askTransfer(t, first, r)
-	awaitWrites(t, given, fullBlocks(r))
+	awaitWrites(t, fullBlocks(r), given)
 	names := parley.AppendBlockHashes(nil, parley.BlockHash{}, r.Salt, r.Prompt, compute.BlockTokens)
 	key := "parley-kv/" + first.awake.format.Digest() + "/" + names[5].String()
 	ask := func(t *testing.T, s *Server, came int, miss string) {
@@ -215,4 +218,75 @@ func TestAStoreThatIsGoneIsLeftAlone(t *testing.T) {
 		t.Errorf("a store that is gone was asked %d times and left alone %v times of %d", asked, skipped, salts)
 	}
 	sound(t, s)
+}
+
+// TestStoreBesideAPeer sends a request with a worker to fetch from that holds a part of the prompt,
+// or is gone: the rest is read from the store, and what came from the worker is what is reported.
+func TestStoreBesideAPeer(t *testing.T) {
+	url := testkit.StartRedis(t).URL
+	given := openStore(t, url)
+	model := Config{KVTokens: 8192, ContextTokens: 2048, KVStore: given}
+	from, fromURL := startWorker(t, ServerConfig{Key: transferKey}, model)
+	r := transferPrompt(t, from)
+	want, _, _ := askTransfer(t, from, r)
+	awaitWrites(t, fullBlocks(r), given)
+	full := fullBlocks(r) * compute.BlockTokens
+	for name, test := range map[string]struct {
+		url    string
+		tokens int
+		came   int
+		miss   string
+	}{
+		"a part": {url: fromURL, tokens: 160, came: 160},
+		"all":    {url: fromURL, tokens: full, came: full},
+		"gone":   {url: "http://127.0.0.1:1", tokens: full, miss: "unreachable"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			model.KVStore = openStore(t, url)
+			to, _ := startWorker(t, ServerConfig{Key: transferKey}, model)
+			fetching := *r
+			fetching.Fetch = sourceOf(from, test.url)
+			fetching.Fetch.Tokens = test.tokens
+			got, u, moved := askTransfer(t, to, &fetching)
+			if !slices.Equal(got, want) || u.CachedTokens != full {
+				t.Errorf("%v, want %v; %d of %d tokens cached", got, want, u.CachedTokens, full)
+			}
+			if moved == nil || moved.From != "source" || moved.CameTokens != test.came || moved.Miss != test.miss {
+				t.Errorf("%+v", moved)
+			}
+			sound(t, to)
+		})
+	}
+	sound(t, from)
+}
+
+// TestStoreWithRoles has workers with roles and a store answer a prompt, and then others that know
+// nothing but the store.
+func TestStoreWithRoles(t *testing.T) {
+	url := testkit.StartRedis(t).URL
+	reference := startHost(t, openBuiltin(t, "polly-mini"), Config{Name: "polly-mini", ContextTokens: 2048})
+	var want []parley.Token
+	for round := range 2 {
+		given := openStore(t, url)
+		model := Config{KVTokens: 8192, ContextTokens: 2048, KVStore: given}
+		a, urlA := startWorker(t, ServerConfig{Key: transferKey, Role: parley.RolePrefill}, model)
+		model.KVStore = openStore(t, url)
+		b, urlB := startWorker(t, ServerConfig{Key: transferKey, Role: parley.RoleDecode}, model)
+		f := startFleet(t, urlA, urlB)
+		r := transferPrompt(t, a)
+		if round == 0 {
+			want = answer(t, reference, r)
+		}
+		got, u, all := askFleet(t, f, r)
+		if !slices.Equal(got, want) {
+			t.Errorf("round %d: %v, want %v; %+v", round, got, want, all)
+		}
+		if round == 0 {
+			awaitWrites(t, fullBlocks(r), given, model.KVStore)
+		} else if found := counted(t, given, "parley_kv_store_read_tokens_total", "") +
+			counted(t, model.KVStore, "parley_kv_store_read_tokens_total", ""); found == 0 {
+			t.Errorf("nothing was read from the store: %+v, %+v", u, all)
+		}
+		sound(t, a, b)
+	}
 }

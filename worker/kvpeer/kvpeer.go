@@ -30,6 +30,9 @@ type Peer struct {
 type Owner struct {
 	Engine *engine.Engine
 	Format kvwire.Format
+	// Generate computes a request after a fetch: the engine does, or a store before it reads
+	// what did not come.
+	Generate func(ctx context.Context, r *parley.Request) iter.Seq2[parley.Delta, error]
 	// Follow is that of a [kvwire.Holder].
 	Follow func(request string) (changed <-chan struct{}, running bool)
 }
@@ -77,7 +80,7 @@ func (p *Peer) Generate(ctx context.Context, to Owner, r *parley.Request) iter.S
 			yield(parley.Delta{Transfer: transfer, Usage: &parley.Usage{}}, nil)
 			return
 		}
-		for d, err := range to.Engine.Generate(ctx, r) {
+		for d, err := range to.Generate(ctx, r) {
 			d.Transfer, transfer = transfer, nil
 			if !yield(d, err) {
 				return
