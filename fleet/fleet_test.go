@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"parley"
+	"parley/worker"
 )
 
 func hear(ctx context.Context, w parley.Worker, r *parley.Request) (out []parley.Delta, err error) {
@@ -622,6 +623,34 @@ func TestConversationsStay(t *testing.T) {
 		}
 		if moved > 0 || found < 12*(96+208+320) {
 			t.Errorf("%d turns were sent to another worker, %d tokens were found", moved, found)
+		}
+	})
+}
+
+// TestAnEnginesOwnErrors reach the client in its words after a few tries, and one such request takes no worker from
+// others.
+func TestAnEnginesOwnErrors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, w := two(t, Config{})
+		fault := &worker.EngineError{Err: parley.Errorf(parley.Unavailable, "The engine answered with an error: broke")}
+		for _, x := range w {
+			x.set(fault, 0)
+		}
+		began := time.Now()
+		if _, err := hear(t.Context(), f, ask(5)); err == nil || !strings.Contains(err.Error(), "broke") {
+			t.Errorf("got %v", err)
+		}
+		if waited := time.Since(began); waited > time.Second {
+			t.Errorf("it took %v", waited)
+		}
+		for i, s := range f.Standings() {
+			if s.State != Up || s.Failed == 0 || s.Lost != 0 {
+				t.Errorf("worker %d is %+v", i, s)
+			}
+			w[i].set(nil, 0)
+		}
+		if _, err := hear(t.Context(), f, ask(5)); err != nil {
+			t.Errorf("another request: %v", err)
 		}
 	})
 }

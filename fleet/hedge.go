@@ -159,6 +159,6 @@ func (t *trip) letGo(r *runner, v judgement, err error) {
 	r.leg.flow.cancel(nil)
 	t.fleet.keepers.Go(func() {
 		<-r.done
-		t.fleet.finish(r.leg, v, err)
+		t.fleet.finish(r.leg, v, err, t.failedBefore(r.leg))
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 
 	"parley"
+	"parley/worker"
 )
 
 // Why a worker's answer is broken off from here. Another worker resumes the answer.
@@ -51,6 +52,9 @@ func judge(ctx, leg context.Context, err error) judgement {
 		return moved
 	case errors.Is(cause, errLost), errors.Is(cause, errStalled):
 		return lost
+	}
+	if _, own := errors.AsType[*worker.EngineError](err); own {
+		return failed
 	}
 	known, ok := errors.AsType[*parley.Error](err)
 	if !ok {

@@ -92,7 +92,7 @@ func (t *trip) computePrompt(ctx context.Context, l, p *leg) {
 		v, err = failed, panicked
 	}
 	p.record.Tokens = 0 // the client sees none of them
-	f.finish(p, v, err)
+	f.finish(p, v, err, false)
 	f.prefilled(p, v == arrived)
 }
 

@@ -80,7 +80,7 @@ func (t *trip) ride(ctx context.Context, l *leg, yield func(parley.Delta, error)
 	v, err = failed, errCut // unless it ends otherwise, as when the worker panics
 	defer func() {
 		l.leaves(ctx, v, t.fleet.cfg.Now())
-		t.fleet.finish(l, v, err)
+		t.fleet.finish(l, v, err, t.failedBefore(l))
 	}()
 	silence := newStallTimer(t.fleet.cfg.StallMax, l.flow.cancel)
 	defer silence.stop()
@@ -183,6 +183,9 @@ func (t *trip) again(ctx context.Context, l *leg, v judgement, err error) error 
 		t.ordeal.add(l.blame, f.deaths.Load())
 	case failed, refused, withdrawn: // the last one gives back what it was not asked for
 		t.tries++
+	}
+	if v == failed {
+		t.failedAt = append(t.failedAt, l.member)
 	}
 	switch {
 	case t.said.begun() && (l.member.TextOnly || t.said.texts > 0):
@@ -434,8 +437,12 @@ func (f *Fleet) computed(l *leg) {
 	l.back.answered()
 }
 
-// finish notes how a leg ended.
-func (f *Fleet) finish(l *leg, v judgement, err error) {
+// failedBefore reports whether the worker of a leg has answered the same request with an error already.
+func (t *trip) failedBefore(l *leg) bool { return slices.Contains(t.failedAt, l.member) }
+
+// finish notes how a leg ended. A failure that comes again with the same request speaks against the request, not
+// against the worker.
+func (f *Fleet) finish(l *leg, v judgement, err error, again bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m, now := l.member, f.cfg.Now()
@@ -453,7 +460,11 @@ func (f *Fleet) finish(l *leg, v judgement, err error) {
 		m.breaker.Done(true, now)
 	case failed:
 		m.totals.failed++
-		m.breaker.Done(false, now)
+		if again {
+			m.breaker.Abandon()
+		} else {
+			m.breaker.Done(false, now)
+		}
 	case lost:
 		l.blame = f.suspect(m, err)
 	case withdrawn:

@@ -121,6 +121,8 @@ type seatHistory struct {
 	// avoid are seats of workers that have failed it, heldBy those that have computed all
 	// of it so far and are not lost.
 	avoid, heldBy []route.ID
+	// failedAt are those that have answered it with errors.
+	failedAt []*member
 }
 
 // A leg is the part of a trip with one worker.

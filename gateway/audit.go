@@ -39,6 +39,8 @@ var auditActions = map[string]string{
 	"POST " + usersPath + "/{user}/sign_out":               "user.signed_out",
 	"POST " + invitesPath:                                  "invite.sent",
 	"DELETE " + invitesPath + "/{invite}":                  "invite.deleted",
+	"POST " + groupsPath:                                   "group.updated",
+	"DELETE " + groupsPath:                                 "group.deleted",
 	"POST /account":                                        "user.updated",
 	"DELETE /account":                                      "user.deleted",
 	"POST /account/password":                               "user.password_changed",

@@ -337,6 +337,25 @@ func TestTurnFails(t *testing.T) {
 	})
 }
 
+// TestFailedFirstTurns are named after their question, so that lists do not fill with chats of one name.
+func TestFailedFirstTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &worker{script: func(*parley.Request) []say {
+			return []say{{err: parley.Errorf(parley.Overloaded, "No room.")}}
+		}}
+		s := startKept(t, w, roomy)
+		path := s.converse("")
+		for _, text := range []string{"Is there room for me?", "And now?"} {
+			if status, o := s.call("POST", path+"/messages", `{"model":"`+modelID+`","content":"`+text+`"}`); status != 503 {
+				t.Errorf("%d %v", status, o)
+			}
+			if _, o := s.call("GET", path, ""); o.text("title") != "Is there room for me?" {
+				t.Errorf("after %q it is called %v", text, o)
+			}
+		}
+	})
+}
+
 func TestContextPolicies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &worker{script: speak(t, "ok<|im_end|>", 0)}

@@ -7,8 +7,6 @@ import (
 	"parley"
 	"parley/gateway/exchange"
 	"parley/gateway/ledger"
-	"parley/gateway/openai"
-	"parley/gateway/suggest"
 	"parley/internal/local"
 )
 
@@ -67,8 +65,7 @@ func (g *Gateway) dispatch(c *call) error {
 	g.allowOrigin(c)
 	found, values := g.routes.find(c.Request.URL)
 	if found == nil {
-		path := c.Request.URL.Path
-		return openai.RouteNotFound(c.Request.Method, path, suggest.Route(path, g.routes.paths()))
+		return g.notFound(c)
 	}
 	c.Record.Route, c.access, c.Values = found.name, found.access, values
 	if c.Request.Method == http.MethodOptions {

@@ -4,13 +4,15 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+
+	"parley/gateway/openai"
+	"parley/gateway/suggest"
 )
 
 // home answers GET / with the chat for people, and for programs with how to
 // talk to the server.
 func (g *Gateway) home(c *call) error {
-	c.Header().Add("Vary", "Accept")
-	if g.config.Pages != nil && strings.Contains(c.Request.Header.Get("Accept"), "text/html") {
+	if g.wantsPage(c) {
 		return g.page(c)
 	}
 	models, example := "GET /v1/models lists those that your key may use", "MODEL"
@@ -20,6 +22,41 @@ func (g *Gateway) home(c *call) error {
 	c.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	return c.Send(http.StatusOK, fmt.Appendf(nil, homeText, models, c.Request.Host, example))
 }
+
+// wantsPage reports whether a browser asks, for which there are pages.
+func (g *Gateway) wantsPage(c *call) bool {
+	c.Header().Add("Vary", "Accept")
+	return g.config.Pages != nil && c.Request.Method == http.MethodGet &&
+		strings.Contains(c.Request.Header.Get("Accept"), "text/html")
+}
+
+// notFound answers a path that does not exist: programs with an error, browsers with a page.
+func (g *Gateway) notFound(c *call) error {
+	path := c.Request.URL.Path
+	if !g.wantsPage(c) {
+		return openai.RouteNotFound(c.Request.Method, path, suggest.Route(path, g.routes.paths()))
+	}
+	c.Header().Set("Content-Type", "text/html; charset=utf-8")
+	c.Header().Set("Content-Security-Policy", "default-src 'none'; base-uri 'none'; frame-ancestors 'none'")
+	return c.Send(http.StatusNotFound, []byte(notFoundPage))
+}
+
+const notFoundPage = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>No such page: Parley</title>
+</head>
+<body>
+<main>
+<h1>There is no such page</h1>
+<p><a href="/">Open the chat</a>, the <a href="/admin">admin page</a> or the <a href="/docs">documentation of the API</a>.</p>
+</main>
+</body>
+</html>
+`
 
 // shownModels are the models that a caller of a public route may know of: those that
 // its key may use. While there are no keys, programs on this machine are shown all.

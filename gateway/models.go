@@ -54,6 +54,7 @@ func describe(m *models.Model, name string) openai.Model {
 		Created:     m.Created.Unix(),
 		OwnedBy:     m.OwnedBy,
 		MaxModelLen: m.ContextTokens,
+		Parameters:  m.About.Parameters,
 		Demo:        m.Demo,
 		TurnsOnly:   m.TurnsOnly(),
 	}

@@ -149,9 +149,9 @@ func TestSignInAtIssuer(t *testing.T) {
 	f := newIssuer(t)
 	s, rig := startGuarded(t, &worker{}, newStoreName(t), f.config(func(c *issuer.Config) {
 		c.Domains = []string{"example.com"}
-		c.Rules = []issuer.GroupRule{
-			{Group: "staff", Organization: "acme", Tier: "pro"},
-			{Group: "bosses", Role: accounts.OrgAdmin, Models: []string{"polly"}},
+		c.Groups = []accounts.GroupRule{
+			{Name: "staff", Grant: accounts.Grant{Organization: "acme", Tier: "pro"}},
+			{Name: "bosses", Grant: accounts.Grant{Role: accounts.OrgAdmin, Models: []string{"polly"}}},
 		}
 	}))
 	rig.person(s, "boss@example.com", accounts.Grant{Role: accounts.ServerAdmin, Organization: "local"})
@@ -343,5 +343,71 @@ func TestIdentitiesAreConnected(t *testing.T) {
 	if o := s.wants(t, 200, "GET", "/account", "", session...); o.text("email") != "bob@example.com" ||
 		o.text("role") != "org-admin" {
 		t.Errorf("invited %v", o)
+	}
+}
+
+// TestGroupsOfTheStore: what server admins give groups on the page counts from the next sign-in
+// on, beside the configuration, which they do not change; and every change is in the audit log.
+func TestGroupsOfTheStore(t *testing.T) {
+	f := newIssuer(t)
+	dsn := newStoreName(t)
+	s, rig := startGuarded(t, &worker{}, dsn, auditedBy(t, dsn), f.config(func(c *issuer.Config) {
+		c.Groups = []accounts.GroupRule{{Name: "staff", Grant: accounts.Grant{Organization: "acme"}}}
+	}))
+	rig.person(s, "boss@example.com", accounts.Grant{Role: accounts.ServerAdmin, Organization: "local"})
+	_, ann := rig.person(s, "bob@example.com", accounts.Grant{Role: accounts.OrgAdmin, Organization: "acme"})
+	admin := s.enter(t, "/admin/session", "boss@example.com", password)
+	groups := adminOrganizationPrefix + "groups"
+	sign := func() object {
+		f.claims = map[string]any{"groups": []string{"/eng/gpu"}}
+		state, cookie := f.begin(s, "/session/issuer", `{"return_to":"/"}`)
+		session := sessionOf(s.come(state, cookie...))
+		if session == nil {
+			return nil
+		}
+		return s.wants(t, 200, "GET", "/account", "", session...)
+	}
+	if u := sign(); u != nil {
+		t.Fatalf("a group that nothing names signs in as %v", u)
+	}
+	body := `{"name":"/eng/gpu","organization":"acme","tier":"pro","models":["polly"]}`
+	s.wants(t, 200, "POST", groups, body, admin...)
+	if u := sign(); u.text("organization") != "acme" || u.text("tier") != "pro" || u.text("role") != "member" ||
+		fmt.Sprint(u["models"]) != "[polly]" {
+		t.Errorf("signed in as %v", u)
+	}
+	s.wants(t, 200, "POST", groups, `{"name":"/eng/gpu","organization":"acme","role":"org-admin","tier":"free"}`, admin...)
+	if u := sign(); u.text("tier") != "free" || u.text("role") != "org-admin" {
+		t.Errorf("after the change %v", u)
+	}
+	list := fmt.Sprint(s.wants(t, 200, "GET", groups, "", admin...)["data"])
+	if !strings.Contains(list, "configured:true models:<nil> name:staff") || !strings.Contains(list, "name:/eng/gpu") {
+		t.Errorf("listed %s", list)
+	}
+	if seen := s.wants(t, 200, "GET", groupsPath, "", ann...)["data"].([]any); len(seen) != 2 {
+		t.Errorf("an admin of acme sees %v", seen)
+	}
+	for want, bodies := range map[int][]string{
+		400: {`{"name":"x"}`, `{"name":"","tier":"pro"}`, `{"name":" x","tier":"pro"}`, `{"name":"x","tier":"gold"}`,
+			`{"name":"x","role":"king"}`, `{"name":"a\nb","tier":"pro"}`},
+		409: {`{"name":"staff","tier":"pro"}`},
+	} {
+		for _, body := range bodies {
+			s.wants(t, want, "POST", groups, body, admin...)
+		}
+	}
+	s.wants(t, 403, "POST", groupsPath, body, ann...)
+	s.wants(t, 403, "DELETE", groupsPath, `{"name":"/eng/gpu"}`, ann...)
+	s.wants(t, 404, "DELETE", groups, `{"name":"none"}`, admin...)
+	s.wants(t, 409, "DELETE", groups, `{"name":"staff"}`, admin...)
+	s.wants(t, 200, "DELETE", groups, `{"name":"/eng/gpu"}`, admin...)
+	if list := s.wants(t, 200, "GET", groups, "", admin...)["data"].([]any); len(list) != 1 {
+		t.Errorf("after deletion %v", list)
+	}
+	log := fmt.Sprint(s.wants(t, 200, "GET", adminOrganizationPrefix+"audit_logs?limit=100", "", admin...))
+	for _, want := range []string{"group.updated", "group.deleted", "/eng/gpu"} {
+		if !strings.Contains(log, want) {
+			t.Errorf("the audit log has not %s: %s", want, log)
+		}
 	}
 }

@@ -347,6 +347,9 @@ POST /v1/organization/users/{user}/sign_out: End all sessions of an account
 GET /v1/organization/invites: List invitations
 POST /v1/organization/invites: Invite a person
 DELETE /v1/organization/invites/{invite}: Withdraw an invitation
+GET /v1/organization/groups: List what members of the issuer's groups are given
+POST /v1/organization/groups: Say what members of a group are given at each sign-in
+DELETE /v1/organization/groups: Remove a group
 POST /v1/chat/completions: Answer a conversation, whole or as a stream
 POST /v1/completions: Continue plain text or tokens
 POST /v1/fim/completions: Write what belongs between two texts

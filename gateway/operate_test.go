@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"parley"
+	"parley/gateway/accounts"
 	"parley/gateway/admin"
 	"parley/gateway/ops"
 	"parley/gateway/tenant"
@@ -232,5 +233,29 @@ func TestScalingIsReported(t *testing.T) {
 	}
 	if w := s.askHere("GET", auditPath, bearer(key)...); strings.Contains(w.Body.String(), scalePath) {
 		t.Errorf("reports are audited: %s", w.Body)
+	}
+}
+
+// TestServerIsDescribed: the process, its models and settings, for operators alone.
+func TestServerIsDescribed(t *testing.T) {
+	s, rig := startGuarded(t, &worker{}, newStoreName(t), func(c *Config) {
+		c.Version = "1.2.3"
+		c.Settings = []ops.Setting{{Key: "queue-depth", Values: []string{"77"}, From: "flag", Help: "queue N"}}
+	})
+	rig.person(s, "boss@example.com", accounts.Grant{Role: accounts.ServerAdmin, Organization: "local"})
+	_, member := rig.person(s, "ann@example.com", accounts.Grant{Organization: "acme"})
+	const path = "/admin/api/server"
+	s.wants(t, 401, "GET", path, "")
+	s.wants(t, 401, "GET", path, "", member...)
+	boss := s.enter(t, "/admin/session", "boss@example.com", password)
+	d := decodeAs[ops.Server](t, s.askHere("GET", path, boss...).Body.String())
+	if d.Version != "1.2.3" || d.CPUs < 1 || d.Started.IsZero() || d.HeapBytes <= 0 || d.ResidentBytes < d.HeapBytes {
+		t.Errorf("the process is %+v", d)
+	}
+	if len(d.Models) == 0 || d.Models[0].ID != modelID || d.Models[0].ContextTokens <= 0 || d.Models[0].Unready != "" {
+		t.Errorf("its models are %+v", d.Models)
+	}
+	if len(d.Settings) != 1 || d.Settings[0].Key != "queue-depth" || d.Settings[0].Values[0] != "77" {
+		t.Errorf("its settings are %+v", d.Settings)
 	}
 }

@@ -90,11 +90,18 @@ func (g *Gateway) accountRoutes() []routeRow {
 		{"GET", invitesPath, people, false, on(h.ListInvites)},
 		{"POST", invitesPath, people, false, on(h.CreateInvite)},
 		{"DELETE", invitesPath + "/{invite}", people, false, on(h.DeleteInvite)},
+		{"GET", groupsPath, people, false, on(h.ListGroups)},
+		{"POST", groupsPath, people, false, on(h.SaveGroup)},
+		{"DELETE", groupsPath, people, false, on(h.DeleteGroup)},
 	}
 }
 
 // The paths of the people of organisations; docs/accounts.md describes them.
-const usersPath, invitesPath = "/v1/organization/users", "/v1/organization/invites"
+const (
+	usersPath   = "/v1/organization/users"
+	invitesPath = "/v1/organization/invites"
+	groupsPath  = "/v1/organization/groups"
+)
 
 // identifySession returns the caller that is signed in, by the cookie of a scope. Requests that
 // another site's page sends are refused although they carry it.

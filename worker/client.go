@@ -273,9 +273,13 @@ func (r *Remote) refused(status int, body []byte, retryAfter string) error {
 		e.Message = "worker " + r.cfg.URL + " rejected the request with status " + strconv.Itoa(
 			status) + ": " + f.Message
 	}
-	if f.Code == "" && isAccess(status) {
+	switch {
+	case f.Code == "" && isAccess(status):
 		e.Message += ". " + r.keyAdvice()
 		return &KeyError{e}
+	case f.Code == "" && status == http.StatusInternalServerError:
+		e.Message = "The engine answered with an error: " + r.shown(f.Message)
+		return &EngineError{e}
 	}
 	return e
 }
@@ -292,6 +296,15 @@ func (e *KeyError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the error without what it is about.
 func (e *KeyError) Unwrap() error { return e.Err }
+
+// An EngineError is a fault that an engine reports of itself. The engine is there: the request may be the cause.
+type EngineError struct{ Err *parley.Error }
+
+// Error returns the message.
+func (e *EngineError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error without what it is about.
+func (e *EngineError) Unwrap() error { return e.Err }
 
 // isAccess reports whether a status is about the gateway's own key.
 func isAccess(status int) bool {

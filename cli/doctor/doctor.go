@@ -270,7 +270,10 @@ func (d *doctor) report(out io.Writer, asJSON bool) error {
 			}
 		}
 	}
-	if problems > 0 {
+	switch {
+	case problems == 1:
+		return errors.New("1 problem was found")
+	case problems > 1:
 		return fmt.Errorf("%d problems were found", problems)
 	}
 	return nil

@@ -135,11 +135,19 @@ func printStandings(out io.Writer, workers []fleet.Standing) error {
 		if s.Degraded {
 			index += "!"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%d\n", s.Name, s.Pool, s.Kind, s.State,
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%d\n", s.Name, s.Pool, s.Kind, stateText(&s),
 			upTime(s.UpSeconds),
 			s.Answering, s.Sent, s.Failed, s.Lost, s.Moved, shareText(s.CachedTokens, s.PromptTokens), index, s.Blocks)
 	}
 	return w.Flush()
+}
+
+// stateText is the state as people read it: a worker that drains and has nothing left can be stopped.
+func stateText(s *fleet.Standing) string {
+	if s.State == fleet.Draining && s.Answering+s.Running+s.Waiting == 0 {
+		return "drained"
+	}
+	return string(s.State)
 }
 
 func upTime(seconds float64) string {

@@ -78,7 +78,10 @@ func templateText(template string) string {
 	if template == "" {
 		return "none"
 	}
-	return fmt.Sprintf("%d bytes, %d lines", len(template), strings.Count(template, "\n")+1)
+	if lines := strings.Count(template, "\n") + 1; lines > 1 {
+		return fmt.Sprintf("%d bytes, %d lines", len(template), lines)
+	}
+	return fmt.Sprintf("%d bytes, 1 line", len(template))
 }
 
 func printShares(out io.Writer, title string, shares []weights.Share) {

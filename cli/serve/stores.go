@@ -132,7 +132,7 @@ func openIssuer(s *settings.Settings) (*issuer.Issuer, error) {
 			err = fmt.Errorf("%w: %w", err, cli.ErrUsage)
 		}
 		return i, err
-	case c.ClientID != "" || c.ClientSecret != "" || len(c.Rules) > 0 || c.CreateUnknown:
+	case c.ClientID != "" || c.ClientSecret != "" || len(c.Groups) > 0 || c.CreateUnknown:
 		return nil, fmt.Errorf("settings of OpenID Connect need the issuer: set --oidc-issuer: %w", cli.ErrUsage)
 	}
 	return nil, nil

@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"parley/gateway/accounts"
-	"parley/gateway/issuer"
 )
 
 // issuerSettings say who vouches for people who sign in; docs/accounts.md describes them.
@@ -38,7 +37,8 @@ var issuerSettings = []Setting{
 		set:   setGroup,
 		wants: "GROUP.SETTING=VALUE with a setting of organisation, role, tier, models",
 		Help: "give members of a group an organisation, a role, a tier or models at each sign-in, " +
-			"`GROUP.SETTING=VALUE`, such as staff.role=org-admin or staff.organisation=acme; repeatable",
+			"`GROUP.SETTING=VALUE`, such as staff.role=org-admin or staff.organisation=acme; repeatable; the People " +
+			"page sets others",
 	},
 	{Key: "oidc-domains", wants: "domains such as example.com,example.org",
 		set:  setList(func(s *Settings) *[]string { return &s.Issuer.Domains }),
@@ -66,24 +66,24 @@ func setList(field func(*Settings) *[]string) func(*Settings, string) error {
 }
 
 // groupSettings are what a group can give.
-var groupSettings = map[string]func(*issuer.GroupRule, string) error{
+var groupSettings = map[string]func(*accounts.GroupRule, string) error{
 	"organisation": setGroupOrganization,
 	"organization": setGroupOrganization,
-	"role": func(r *issuer.GroupRule, text string) (err error) {
+	"role": func(r *accounts.GroupRule, text string) (err error) {
 		r.Role, err = accounts.ParseRole(text)
 		return err
 	},
-	"tier": func(r *issuer.GroupRule, text string) error {
+	"tier": func(r *accounts.GroupRule, text string) error {
 		r.Tier = text
 		return nil
 	},
-	"models": func(r *issuer.GroupRule, text string) error {
+	"models": func(r *accounts.GroupRule, text string) error {
 		r.Models = append(r.Models, strings.Split(text, ",")...)
 		return nil
 	},
 }
 
-func setGroupOrganization(r *issuer.GroupRule, text string) error {
+func setGroupOrganization(r *accounts.GroupRule, text string) error {
 	r.Organization = text
 	return nil
 }
@@ -103,14 +103,14 @@ func setGroup(s *Settings, text string) error {
 	if value == "" {
 		return errBadValue
 	}
-	rules := s.Issuer.Rules
-	for i := range rules {
-		if rules[i].Group == group {
-			return groupSettings[name](&rules[i], value)
+	all := s.Issuer.Groups
+	for i := range all {
+		if all[i].Name == group {
+			return groupSettings[name](&all[i], value)
 		}
 	}
-	s.Issuer.Rules = append(rules, issuer.GroupRule{Group: group})
-	return groupSettings[name](&s.Issuer.Rules[len(rules)], value)
+	s.Issuer.Groups = append(all, accounts.GroupRule{Name: group})
+	return groupSettings[name](&s.Issuer.Groups[len(all)], value)
 }
 
 func setUnknown(s *Settings, text string) error {

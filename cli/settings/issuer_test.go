@@ -43,9 +43,13 @@ oidc_groups:
 		Scopes:        []string{"email", "profile"},
 		Domains:       []string{"example.com", "example.org"},
 		CreateUnknown: true,
-		Rules: []issuer.GroupRule{
-			{Group: "staff", Organization: "acme", Tier: "pro", Models: []string{"polly", "llama"}},
-			{Group: "cn=bosses,ou=a.b", Role: accounts.OrgAdmin},
+		Groups: []accounts.GroupRule{
+			{Name: "staff", Grant: accounts.Grant{
+				Organization: "acme",
+				Tier:         "pro",
+				Models:       []string{"polly", "llama"},
+			}},
+			{Name: "cn=bosses,ou=a.b", Grant: accounts.Grant{Role: accounts.OrgAdmin}},
 		},
 	}
 	if diff := cmp.Diff(want, s.Issuer); diff != "" {

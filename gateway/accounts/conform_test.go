@@ -476,3 +476,31 @@ func TestPasskeys(t *testing.T) {
 		fails(t, err, ErrPasskey)
 	})
 }
+
+func TestGroups(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		ctx := t.Context()
+		b := GroupRule{Name: "b", Grant: Grant{
+			Role:         OrgAdmin,
+			Organization: "acme",
+			Tier:         "pro",
+			Models:       []string{"polly"},
+		}}
+		a := GroupRule{Name: "cn=a,ou=/x", Grant: Grant{Tier: "free"}}
+		same(t, "before b", must(s.SaveGroup(ctx, b))(t), GroupRule{})
+		must(s.SaveGroup(ctx, a))(t)
+		same(t, "all", must(s.Groups(ctx))(t), []GroupRule{b, a})
+		other := GroupRule{Name: "b", Grant: Grant{Organization: "beta"}}
+		same(t, "before the change", must(s.SaveGroup(ctx, other))(t), b)
+		same(t, "deleted", must(s.DeleteGroup(ctx, a.Name))(t), a)
+		same(t, "left", must(s.Groups(ctx))(t), []GroupRule{other})
+		if _, err := s.DeleteGroup(ctx, a.Name); parley.CodeOf(err) != parley.NotFound {
+			t.Errorf("deleted twice: %v", err)
+		}
+		for _, name := range []string{"", " b", "b ", "a\nb", strings.Repeat("x", 200)} {
+			if _, err := s.SaveGroup(ctx, GroupRule{Name: name}); parley.CodeOf(err) != parley.InvalidRequest {
+				t.Errorf("%q is a name: %v", name, err)
+			}
+		}
+	})
+}

@@ -62,7 +62,11 @@ func (t *turn) finish(why error) error {
 	if err != nil {
 		return err
 	}
-	return t.api.Runs.Settle(t.x.Request.Context(), t.id.Message, t.ending(outcome))
+	err = t.api.Runs.Settle(t.x.Request.Context(), t.id.Message, t.ending(outcome))
+	if err == nil && why != nil {
+		t.nameByQuestion()
+	}
+	return err
 }
 
 // ending stores that the answer ended like that.

@@ -65,6 +65,24 @@ func (a *API) title(
 	}
 	ctx, cancel := context.WithTimeout(ctx, runs.StoreWait)
 	defer cancel()
+	return a.setTitle(ctx, owner, id, title)
+}
+
+// nameByQuestion names a conversation whose first turn was not answered to its end.
+func (t *turn) nameByQuestion() {
+	a, title := t.api, opening(t.asked)
+	if a.NoTitles || t.conversation.Title != "" || !t.first || title == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.x.Request.Context()), runs.StoreWait)
+	defer cancel()
+	if err := a.setTitle(ctx, t.owner, t.conversation.ID, title); err != nil {
+		a.Log.Warn("no title was written", "conversation", t.conversation.ID, "error", err)
+	}
+}
+
+// setTitle names a conversation that has no name.
+func (a *API) setTitle(ctx context.Context, owner convo.Owner, id, title string) error {
 	now, err := a.Store.Conversation(ctx, owner, id)
 	if err != nil || now.Title != "" { // the user was faster
 		return err

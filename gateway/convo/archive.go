@@ -136,11 +136,12 @@ func ParseArchive(data []byte) (*Archive, error) {
 	}
 	var a Archive
 	if err := json.Unmarshal(data, &a); err != nil {
-		return nil, parley.Invalid("archive", "This is not an export of a conversation: %v.", err)
+		return nil, parley.Invalid("archive", "This is not a conversation that Parley exported. Choose a JSON file "+
+			"from Export in the menu of a chat.")
 	}
 	if a.Format != archiveFormat {
-		return nil, parley.Invalid("archive", "This is not an export of a conversation: its format is %q, not %q.",
-			a.Format, archiveFormat)
+		return nil, parley.Invalid("archive", "This is not a conversation that Parley exported: its format is %q, "+
+			"not %q.", a.Format, archiveFormat)
 	}
 	if a.Version < 1 || a.Version > ArchiveVersion {
 		return nil, parley.Invalid("archive",

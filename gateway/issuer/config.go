@@ -22,28 +22,19 @@ type Config struct {
 	ClientID, ClientSecret string
 	// Name is on the button; empty is the host of URL.
 	Name string
-	// Scopes are asked for beside openid; empty is email and profile, and groups with rules.
+	// Scopes are asked for beside openid; empty is email and profile, and groups if any is named.
 	Scopes []string
 	// GroupsClaim names the claim that lists groups; empty is groups.
 	GroupsClaim string
-	// Rules say what members of groups are given.
-	Rules []GroupRule
+	// Groups say what their members are given. The store may have more.
+	Groups []accounts.GroupRule
 	// Domains are those of email addresses that may sign in; empty allows all.
 	Domains []string
 	// CreateUnknown makes an account for each person whom the issuer vouches for. Otherwise
-	// people need an invitation, or a group that a rule names.
+	// people need an invitation, or a group that is named here or in the store.
 	CreateUnknown bool
 	// AcceptUnverified accepts addresses that the issuer does not call verified.
 	AcceptUnverified bool
-}
-
-// A GroupRule is what members of a group are given. What is empty it leaves open.
-type GroupRule struct {
-	Group        string
-	Organization string
-	Role         accounts.Role
-	Tier         string
-	Models       []string
 }
 
 // Validate says what is wrong with a config.
@@ -60,12 +51,13 @@ func (c *Config) Validate() error {
 	if c.ClientID == "" {
 		wrong("an issuer needs the client id that it knows this server by: --oidc-client-id")
 	}
-	for i := range c.Rules {
-		if _, err := accounts.ParseRole(string(c.Rules[i].Role)); err != nil {
-			wrong("the group %q: %w", c.Rules[i].Group, err)
+	for i := range c.Groups {
+		g := &c.Groups[i]
+		if _, err := accounts.ParseRole(string(g.Role)); err != nil {
+			wrong("the group %q: %w", g.Name, err)
 		}
-		if _, ok := tenant.ParseClass(c.Rules[i].Tier); !ok && c.Rules[i].Tier != "" {
-			wrong("the group %q: %q is not a tier: use free, pro or enterprise", c.Rules[i].Group, c.Rules[i].Tier)
+		if _, ok := tenant.ParseClass(g.Tier); !ok && g.Tier != "" {
+			wrong("the group %q: %q is not a tier: use free, pro or enterprise", g.Name, g.Tier)
 		}
 	}
 	return errors.Join(problems...)
@@ -83,11 +75,28 @@ func (c *Config) ShownName() string {
 	return u.Host
 }
 
-func (c *Config) scopes() []string {
+// Sets reports whether the configuration names a group; what the store has of it does not count then.
+func (c *Config) Sets(group string) bool {
+	return slices.ContainsFunc(c.Groups, func(g accounts.GroupRule) bool { return g.Name == group })
+}
+
+// with returns all groups that count beside those of the store.
+func (c *Config) with(stored []accounts.GroupRule) []accounts.GroupRule {
+	all := slices.Clone(c.Groups)
+	for _, g := range stored {
+		if !c.Sets(g.Name) {
+			all = append(all, g)
+		}
+	}
+	return all
+}
+
+// scopes are what an issuer is asked for, with the groups of the store.
+func (c *Config) scopes(stored []accounts.GroupRule) []string {
 	all := c.Scopes
 	if len(all) == 0 {
 		all = []string{"email", "profile"}
-		if len(c.Rules) > 0 {
+		if len(c.Groups)+len(stored) > 0 {
 			all = append(all, "groups")
 		}
 	}
@@ -95,14 +104,15 @@ func (c *Config) scopes() []string {
 	return append([]string{oidc.ScopeOpenID}, beside...)
 }
 
-// terms are what the rules give a member of groups. A role, a tier or models that any rule
-// names follow the groups: whom no rule gives one has that of all others. Of several the
-// strongest role, the best tier and all models count.
-func (c *Config) terms(groups []string) (terms accounts.Terms, err error) {
+// terms are what groups, those of the store included, give a person who is in those of names. A role, a
+// tier or models that any group gives follow the groups: people in none of these have that of all others. Of
+// several the strongest role, the best tier and all models count.
+func (c *Config) terms(names []string, stored []accounts.GroupRule) (terms accounts.Terms, err error) {
 	terms.CreateUnknown, terms.Home = c.CreateUnknown, tenant.LocalOrganization
-	for i := range c.Rules {
-		r := &c.Rules[i]
-		matches := slices.Contains(groups, r.Group)
+	all := c.with(stored)
+	for i := range all {
+		r := &all[i]
+		matches := slices.Contains(names, r.Name)
 		terms.CreateUnknown = terms.CreateUnknown || matches
 		if r.Role != "" {
 			terms.Role = stronger(terms.Role, r.Role, matches)
@@ -127,7 +137,7 @@ func (c *Config) terms(groups []string) (terms accounts.Terms, err error) {
 
 var roles = []accounts.Role{accounts.Member, accounts.OrgAdmin, accounts.ServerAdmin}
 
-// stronger returns the stronger of what is given so far and of what a rule gives a member.
+// stronger returns the stronger of what is given so far and of what a group gives a member.
 func stronger(now *accounts.Role, role accounts.Role, member bool) *accounts.Role {
 	if now == nil {
 		now = new(accounts.Role)

@@ -53,25 +53,25 @@ func NewTicket(redirect string) Ticket {
 	return Ticket{Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), Redirect: redirect}
 }
 
-// Address returns where a browser signs in for a flow, or why the issuer cannot be asked.
-func (i *Issuer) Address(ctx context.Context, f *Ticket, state string) (string, error) {
+// Address returns where a browser signs in for a flow, with the groups of the store, or why the issuer cannot be asked.
+func (i *Issuer) Address(ctx context.Context, f *Ticket, state string, stored []accounts.GroupRule) (string, error) {
 	p, err := i.provider(ctx)
 	if err != nil {
 		return "", err
 	}
-	return i.oauth(p, f).AuthCodeURL(state, oidc.Nonce(f.Nonce), oauth2.S256ChallengeOption(f.Verifier)), nil
+	return i.oauth(p, f, stored).AuthCodeURL(state, oidc.Nonce(f.Nonce), oauth2.S256ChallengeOption(f.Verifier)), nil
 }
 
 // Finish exchanges the code that a browser has brought back for who signed in, and on
-// which terms.
-func (i *Issuer) Finish(ctx context.Context, f *Ticket, code string) (e accounts.ExternalIdentity, t accounts.Terms,
-	err error) {
+// which terms, with the groups of the store.
+func (i *Issuer) Finish(ctx context.Context, f *Ticket, code string, stored []accounts.GroupRule) (
+	e accounts.ExternalIdentity, t accounts.Terms, err error) {
 	p, err := i.provider(ctx)
 	if err != nil {
 		return e, t, err
 	}
 	ctx = oidc.ClientContext(ctx, i.client)
-	token, err := i.oauth(p, f).Exchange(ctx, code, oauth2.VerifierOption(f.Verifier))
+	token, err := i.oauth(p, f, stored).Exchange(ctx, code, oauth2.VerifierOption(f.Verifier))
 	if refusal := new(oauth2.RetrieveError); errors.As(err, &refusal) && refusal.Response.StatusCode < 500 {
 		return e, t, i.refused(err)
 	} else if err != nil {
@@ -88,11 +88,12 @@ func (i *Issuer) Finish(ctx context.Context, f *Ticket, code string) (e accounts
 	if subtle.ConstantTimeCompare([]byte(id.Nonce), []byte(f.Nonce)) != 1 {
 		return e, t, i.refused(errors.New("the nonce is that of another sign-in"))
 	}
-	return i.read(id)
+	return i.read(id, stored)
 }
 
 // read returns what an ID token that is valid says.
-func (i *Issuer) read(id *oidc.IDToken) (e accounts.ExternalIdentity, t accounts.Terms, err error) {
+func (i *Issuer) read(id *oidc.IDToken, stored []accounts.GroupRule) (e accounts.ExternalIdentity, t accounts.Terms,
+	err error) {
 	var claims struct {
 		Email    string    `json:"email"`
 		Verified oneOrMany `json:"email_verified"`
@@ -124,7 +125,7 @@ func (i *Issuer) read(id *oidc.IDToken) (e accounts.ExternalIdentity, t accounts
 	if text, ok := all[claim]; ok && json.Unmarshal(text, &groups) != nil {
 		return e, t, i.refused(errors.New("the claim " + claim + " is not a list of names"))
 	}
-	t, err = i.terms(groups)
+	t, err = i.terms(groups, stored)
 	return e, t, err
 }
 
@@ -149,13 +150,13 @@ func (o *oneOrMany) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-func (i *Issuer) oauth(p *oidc.Provider, f *Ticket) *oauth2.Config {
+func (i *Issuer) oauth(p *oidc.Provider, f *Ticket, stored []accounts.GroupRule) *oauth2.Config {
 	return &oauth2.Config{
 		ClientID:     i.ClientID,
 		ClientSecret: i.ClientSecret,
 		Endpoint:     p.Endpoint(),
 		RedirectURL:  f.Redirect,
-		Scopes:       i.scopes(),
+		Scopes:       i.scopes(stored),
 	}
 }
 

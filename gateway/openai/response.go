@@ -303,6 +303,8 @@ type Model struct {
 	OwnedBy     string `json:"owned_by"`
 	MaxModelLen int    `json:"max_model_len,omitempty"`
 	Unavailable string `json:"unavailable,omitempty"`
+	// Parameters counts its weights; 0 if that is not known.
+	Parameters int64 `json:"parameters,omitempty"`
 	// Demo marks a model that is too small for real work.
 	Demo bool `json:"demo,omitempty"`
 	// TurnsOnly marks a model whose workers take conversations alone: answers that broke off cannot be continued.

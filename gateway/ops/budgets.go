@@ -115,6 +115,7 @@ func (a *API) organizationsShown(ctx context.Context,
 	shown, limits := make([]tenant.OrganizationDocument, len(all)), make([]limit.Limits, len(all))
 	for i := range all {
 		shown[i], limits[i] = all[i].Document(), a.Keys.LimitsOf(&all[i])
+		shown[i].EffectiveLimits = &limits[i]
 	}
 	if a.Ledger == nil {
 		return shown, nil

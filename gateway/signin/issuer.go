@@ -85,7 +85,11 @@ func (h *Handlers) begin(x *exchange.Exchange, f *visit) error {
 	if err != nil {
 		return err
 	}
-	address, err := h.Issuer.Address(ctx, &f.Ticket, state)
+	stored, err := h.store().Groups(ctx)
+	if err != nil {
+		return err
+	}
+	address, err := h.Issuer.Address(ctx, &f.Ticket, state, stored)
 	if err != nil {
 		return h.failedAtIssuer(x, err)
 	}
@@ -161,7 +165,11 @@ func (h *Handlers) finish(x *exchange.Exchange) (back string, err error) {
 		return back, parley.Errorf(parley.Unauthenticated, "%s did not sign you in. Try again, or ask its admin.",
 			h.Issuer.ShownName())
 	}
-	e, terms, err := h.Issuer.Finish(ctx, &f.Ticket, query.Get("code"))
+	stored, err := h.store().Groups(ctx)
+	if err != nil {
+		return back, err
+	}
+	e, terms, err := h.Issuer.Finish(ctx, &f.Ticket, query.Get("code"), stored)
 	if err != nil {
 		return back, err
 	}

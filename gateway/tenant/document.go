@@ -262,6 +262,8 @@ type OrganizationDocument struct {
 	Tier      string       `json:"tier"`
 	Models    []string     `json:"models"`
 	Limits    limit.Limits `json:"limits"`
+	// EffectiveLimits are those that apply: Limits, and where they say nothing, those of the tier.
+	EffectiveLimits *limit.Limits `json:"effective_limits,omitempty"`
 	// Budget is how it stands with its budget, which may be its tier's; null if there
 	// is none, or its spending is unknown.
 	Budget *limit.StandingDocument `json:"budget"`

@@ -178,11 +178,18 @@ test('an answer that moved is told with the part of each worker', async (t) => {
 test('workers are drained, resumed, put to sleep and woken', async () => {
   const page = await openAdmin('/admin#fleet');
   const [w] = workers;
-  for (const [verb, state] of [['Drain', 'draining'], ['Resume', 'up'], ['Sleep', 'asleep'], ['Wake', 'up']]) {
+  for (const [verb, state] of [['Drain', 'drained'], ['Resume', 'up'], ['Sleep', 'asleep'], ['Wake', 'up']]) {
     await page.getByRole('button', { name: `${verb} ${w.name}` }).click();
     await card(page, w, state).waitFor();
     if (verb === 'Sleep') await wantAccessible(page, 'a worker sleeps');
+    if (verb !== 'Drain') continue;
+    await page.getByRole('link', { name: 'Now' }).click(); // the same word and colour on both pages
+    await page.locator(`.worker[data-worker="${w.name}"] .pill.calm`, { hasText: 'drained' }).waitFor();
+    await page.getByRole('link', { name: 'Fleet' }).click();
   }
+  await page.getByRole('button', { name: 'Add a worker' }).click();
+  assert.match(await page.locator('#add-worker').innerText(), /^parley worker --model polly --addr \S+ --register http:\S+ --fleet-join-token-file FILE$/);
+  await wantAccessible(page, 'how a worker is added');
   await page.closeClean();
 });
 

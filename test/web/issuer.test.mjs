@@ -34,7 +34,7 @@ after(async () => {
   if (folder) await rm(folder, { recursive: true, force: true });
 });
 
-/** Starts dex with two people, of whom one is in a group. Their password is "password". */
+/** Starts dex with people, some of whom are in groups. Their password is "password". */
 async function startDex() {
   folder = await mkdtemp(join(tmpdir(), 'parley-dex-'));
   const hash = '$2a$10$2b2cU8CPhOTaGrs1HRQuAueS7JTT5ZHsHSzYiFPm1leZck7Mc8T4W';
@@ -48,6 +48,7 @@ async function startDex() {
     staticPasswords: [
       { email: 'ann@example.com', hash, username: 'Ann', name: 'Ann', userID: '1', emailVerified: true, groups: ['staff'] },
       { email: 'eve@example.com', hash, username: 'Eve', name: 'Eve', userID: '2', emailVerified: true, groups: [] },
+      { email: 'kim@example.com', hash, username: 'Kim', name: 'Kim', userID: '4', emailVerified: true, groups: ['/eng/gpu'] },
       { email: 'bob@example.com', hash, username: 'Bob', name: 'Bob', userID: '3', emailVerified: false, groups: ['staff'] },
     ],
   };
@@ -146,4 +147,54 @@ test('an organisation admin by group sees the people of the organisation', async
   await page.locator('tr[data-person="ann@example.com"]').waitFor();
   assert.equal(await page.locator('tr[data-person]').count(), 1); // not the boss, of another organisation
   await page.context().close();
+});
+
+test('what a group gives is set on the People page, and given at the next sign-in', async () => {
+  const kim = async () => {
+    const page = await open();
+    await dialogOf(page).getByRole('button', { name: 'Sign in with Example' }).click();
+    await atDex(page, 'kim@example.com');
+    return page;
+  };
+  const stranger = await kim();
+  await stranger.getByText(/You have no account on this server/).waitFor();
+  await stranger.context().close();
+
+  for (const [name, options] of Object.entries({ '': {}, '-dark': { colorScheme: 'dark' }, '-phone': { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true } })) {
+    const page = await openPage({ ...rig, server: {} }, options, '/admin', 'header');
+    const dialog = dialogOf(page);
+    await dialog.getByLabel('Email').fill('boss@example.com');
+    await dialog.getByLabel('Password').fill(password);
+    await page.keyboard.press('Enter');
+    await dialog.waitFor({ state: 'hidden' });
+    await page.evaluate(() => (location.hash = 'people'));
+    await page.locator('tr[data-group="staff"]', { hasText: 'set in the configuration' }).waitFor();
+    if (!name) {
+      await page.getByRole('button', { name: 'Add a group' }).click();
+      const form = page.locator('dialog[open]');
+      await form.getByLabel('Name, as Example has it').fill('/eng/gpu');
+      await form.getByRole('button', { name: 'Save' }).click();
+      await form.getByRole('alert').filter({ hasText: 'Give the group an organisation' }).waitFor();
+      await form.getByRole('textbox', { name: 'Organisation' }).fill('acme');
+      await form.getByLabel('Tier').selectOption('pro');
+      await form.getByRole('textbox', { name: 'Models' }).fill('polly');
+      await wantAccessible(page, 'a new group');
+      await form.getByRole('button', { name: 'Save' }).click();
+    }
+    const row = page.locator('tr[data-group="/eng/gpu"]');
+    await row.waitFor();
+    assert.match(await row.innerText(), /\/eng\/gpu\s+acme\s+–\s+pro\s+polly/);
+    await wantAccessible(page, `groups${name}`);
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+    assert.ok(wide <= 0, `${wide} pixels too wide`);
+    await shot(page, `admin-groups${name}`);
+    await page.closeClean();
+  }
+
+  const member = await kim();
+  await member.waitForSelector('#app[data-alive] #prompt');
+  const account = await member.evaluate(async () => (await fetch('/account')).json());
+  assert.deepEqual([account.organization, account.role, account.tier, account.models], ['acme', 'member', 'pro', ['polly']]);
+  assert.deepEqual(await member.evaluate(async () => (await (await fetch('/v1/models')).json()).data.map((m) => m.id)), ['polly']);
+  await member.context().close();
 });

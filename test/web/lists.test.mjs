@@ -104,7 +104,10 @@ test('settings belong to a chat, are sent with every turn, and stay', async () =
 test('models can be chosen, and one that is not served is marked', async () => {
   const page = await openPage(rig);
   await page.click('button.picker');
-  await page.locator('[role=menuitemradio]', { hasText: 'polly-mini' }).click();
+  assert.match(await page.locator('[role=menuitemradio]').first().innerText(), /polly\s+31M parameters, 2k context, demo/);
+  await page.keyboard.type('polly-m'); // what is typed finds it
+  assert.match(await page.evaluate(() => document.activeElement.textContent), /polly-mini/);
+  await page.keyboard.press('Enter');
   await say(page, 'Hello!');
   await answered(page);
   assert.equal((await kept(rig, page))[1].model, 'polly-mini');

@@ -1,7 +1,7 @@
 // Turns: sending, stopping, branches, and streams that break off.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { answerAtLength, answered, asOwner, kept, lastAnswer, openPage, openPages, say, writing } from './pages.mjs';
+import { answerAtLength, answered, asOwner, kept, lastAnswer, openPage, openPages, say, shot, writing } from './pages.mjs';
 
 const rig = openPages();
 
@@ -18,6 +18,8 @@ test('a question is answered, named, and its time told', async () => {
   assert.equal(words(await lastAnswer(page)), words(answer.text));
   const story = page.locator('article details').last();
   assert.match(await story.locator('summary').innerText(), /polly.*tok\/s.*first token/s);
+  await page.mouse.move(0, 0);
+  await shot(page, 'chat-answer');
   await story.locator('summary').click();
   const told = await story.innerText();
   for (const part of ['Queue', 'Prefill', 'Decode', 'computed', 'Context', 'Worker']) assert.ok(told.includes(part), `${part} in ${told}`);

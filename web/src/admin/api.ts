@@ -61,6 +61,14 @@ export interface Worker {
   device?: Device;
 }
 
+const tones: Record<string, string> = { up: 'good', draining: 'warn', joining: 'warn', waking: 'warn', asleep: 'calm', drained: 'calm' };
+
+/** A worker's state as it is shown, and its colour. One that is drained and has nothing left can be stopped. */
+export function shownState(w: Worker): { word: string; tone: string } {
+  const word = w.state === 'draining' && w.running + w.waiting === 0 ? 'drained' : w.state;
+  return { word, tone: tones[word] ?? 'bad' };
+}
+
 /** The GPU of a worker. What is not known is absent. Shares are of 1, memory in bytes, clocks in hertz. */
 export interface Device {
   name: string;

@@ -29,6 +29,8 @@ export interface Tenant {
   tier: string;
   models: string[] | null;
   limits: Limits;
+  /** Those that apply, its tier's included. */
+  effective_limits: Limits;
   /** How it stands with its budget, which may be its tier's. */
   budget: Standing | null;
 }
@@ -36,6 +38,12 @@ export interface Tenant {
 export const keysPath = '/admin/api/organization/api_keys';
 export const adminKeysPath = '/admin/api/organization/admin_api_keys';
 export const tenantsPath = '/admin/api/organization/projects';
+
+/** Names of models with commas between, as a field has them; none is null. */
+export function modelsOf(text: string): string[] | null {
+  const names = text.split(',').map((n) => n.trim()).filter(Boolean);
+  return names.length ? names : null;
+}
 
 /** Something that ends requests of clients, and so is asked about first. */
 export interface Doing {
@@ -114,3 +122,13 @@ export const blockingTenant = (t: Tenant, keys: Key[]): Doing => {
     undo: () => json(path, { body: { blocked: false } }),
   };
 };
+
+export const deletingTenant = (t: Tenant): Doing => ({
+  title: `Delete ${t.id}`,
+  verb: 'Delete',
+  effect: 'Only an organisation without keys and people can be deleted. Its usage stays in the ledger.',
+  affects: (row) => row.tenant === t.id,
+  act: () => request(`${tenantsPath}/${encodeURIComponent(t.id)}`, { method: 'DELETE' }),
+  done: () => `${t.id} was deleted.`,
+  undo: () => json(tenantsPath, { body: { id: t.id, tier: t.tier, models: t.models, limits: t.limits } }),
+});

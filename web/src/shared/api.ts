@@ -98,6 +98,8 @@ export interface Model {
   id: string;
   owned_by: string;
   max_model_len?: number;
+  /** How many weights it has, where that is known. */
+  parameters?: number;
   /** Why it cannot be chatted with now; absent if it can. */
   unavailable?: string;
   /** It is too small for real work. */

@@ -11,6 +11,9 @@ export function short(n: number): string {
   return `${thousands < 10 ? thousands.toFixed(1).replace(/\.0$/, '') : Math.round(thousands)}k`;
 }
 
+/** A number of parameters: 31M, 1.7B. */
+export const parameters = (n: number): string => (n >= 1e9 ? `${(n / 1e9).toFixed(1).replace(/\.0$/, '')}B` : `${Math.max(1, Math.round(n / 1e6))}M`);
+
 /** A time: 4 ms, 0.85 s, 12.4 s, 3 min 20 s. */
 export function duration(ms: number): string {
   if (ms < 1) return '< 1 ms';
