@@ -11,7 +11,7 @@ import { answered, openPage, openPages, openWith as signedIn, say, shot, wantAcc
 const folder = await mkdtemp(join(tmpdir(), 'parley-policy-'));
 after(() => rm(folder, { recursive: true }));
 const policy = join(folder, 'safety.yaml');
-await writeFile(policy, 'safety: {default: {input: {injection: flag}}}');
+await writeFile(policy, 'safety: {default: {input: {injection: flag, pii: flag}}}');
 const rig = openPages('--prices', 'polly=0.50/0.10/2.00', '--safety-policy', policy);
 
 /** Waits until the server has read the policy again. */
