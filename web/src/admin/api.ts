@@ -61,7 +61,7 @@ export interface Worker {
   device?: Device;
 }
 
-const tones: Record<string, string> = { up: 'good', draining: 'warn', joining: 'warn', waking: 'warn', asleep: 'calm', drained: 'calm' };
+const tones: Record<string, string> = { up: 'good', draining: 'warn', joining: 'warn', waking: 'warn', warming: 'warn', asleep: 'calm', drained: 'calm' };
 
 /** A worker's state as it is shown, and its colour. One that is drained and has nothing left can be stopped. */
 export function shownState(w: Worker): { word: string; tone: string } {
