@@ -94,11 +94,8 @@ func (p *Parley) Run(ctx context.Context, plan load.Plan) (*load.Result, error) 
 
 // Metrics returns the sums of the server's metrics by their names.
 func (p *Parley) Metrics(ctx context.Context) (sums map[string]float64, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.server.URL()+"/metrics", nil)
-	if err != nil {
-		return nil, err
-	}
-	response, err := http.DefaultClient.Do(request)
+	client := remote.Client{Root: strings.TrimSuffix(p.server.URL(), "/v1"), HTTP: http.DefaultClient}
+	response, err := client.Send(ctx, http.MethodGet, "/metrics", nil)
 	if err != nil {
 		return nil, err
 	}
