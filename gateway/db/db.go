@@ -51,6 +51,8 @@ type dialect struct {
 	serialize string
 	// lockSchema makes processes that start together migrate one by one.
 	lockSchema string
+	// reads are the options of transactions that only read.
+	reads sql.TxOptions
 	// transient reports whether a transaction that failed with err may succeed
 	// if it is simply run again; unavailable, whether err is the database's
 	// being away or busy.
@@ -98,7 +100,7 @@ func (d *DB) Full() bool { return d.full.Load() }
 
 // Read runs do in a transaction that sees one state of the database.
 func (d *DB) Read(ctx context.Context, do func(*Tx) error) error {
-	return d.run(ctx, d.reader, &sql.TxOptions{ReadOnly: true}, do)
+	return d.run(ctx, d.reader, &d.reads, do)
 }
 
 func (d *DB) run(ctx context.Context, pool *sql.DB, opts *sql.TxOptions, do func(*Tx) error) error {

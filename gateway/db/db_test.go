@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"fmt"
 	"net/url"
 	"os"
@@ -268,10 +269,31 @@ func TestUnavailableIsTold(t *testing.T) {
 		}
 	})
 	d := &DB{dialect: postgresDialect}
-	lost := d.explain(t.Context(), uncertain{errConnectionLost})
+	lost := d.explain(t.Context(), uncertain{driver.ErrBadConn})
 	refused(t, lost, parley.Unavailable)
-	if !strings.Contains(lost.Error(), "same idempotency key") || postgresTransient(uncertain{errConnectionLost}) {
+	if !strings.Contains(lost.Error(), "same idempotency key") || postgresTransient(uncertain{driver.ErrBadConn}) {
 		t.Errorf("a commit of unknown outcome: %v", lost)
 	}
-	refused(t, d.explain(t.Context(), errConnectionLost), parley.Unavailable)
+	refused(t, d.explain(t.Context(), driver.ErrBadConn), parley.Unavailable)
+}
+
+func TestReadSeesOneState(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		d := opened(t, dsn)
+		count := func(tx *Tx) (n int) {
+			check(t, tx.One(`SELECT count(*) FROM notes`, nil, &n))
+			return n
+		}
+		check(t, d.Read(t.Context(), func(tx *Tx) error {
+			before := count(tx)
+			check(t, d.Write(t.Context(), func(tx *Tx) error {
+				_, err := tx.Exec(`INSERT INTO notes (text) VALUES ('meanwhile')`)
+				return err
+			}))
+			if after := count(tx); after != before {
+				t.Errorf("a transaction that reads saw %d rows, then %d", before, after)
+			}
+			return nil
+		}))
+	})
 }

@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
 )
 
 const (
@@ -31,6 +33,7 @@ var postgresDialect = dialect{
 	kind:      Postgres,
 	parameter: "$",
 	lockRow:   " FOR UPDATE",
+	reads:     sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead},
 	// Two names with one hash wait for each other, which does no harm.
 	serialize: `SELECT pg_advisory_xact_lock(hashtextextended($1, 7236275002))`,
 	// The number is arbitrary, and the same in every process.
@@ -52,7 +55,7 @@ func openPostgres(ctx context.Context, address string) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	pool := sql.OpenDB(&connector{config})
+	pool := stdlib.OpenDB(*config)
 	pool.SetMaxOpenConns(connections)
 	pool.SetMaxIdleConns(connections)
 	pool.SetConnMaxIdleTime(postgresIdleMax)
@@ -117,6 +120,6 @@ func postgresAway(err error) bool {
 	}
 	_, connect := errors.AsType[*pgconn.ConnectError](err)
 	_, network := errors.AsType[net.Error](err)
-	return connect || network || errors.Is(err, errConnectionLost) || errors.Is(err, io.EOF) ||
-		errors.Is(err, io.ErrUnexpectedEOF)
+	return connect || network || pgconn.SafeToRetry(err) || errors.Is(err, driver.ErrBadConn) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }

@@ -2,10 +2,10 @@ package db
 
 import (
 	"context"
-	"fmt"
-	"runtime/debug"
 
 	"golang.org/x/sync/singleflight"
+
+	"parley"
 )
 
 // Searches makes concurrent lookups of the same key share one: when thousands of
@@ -23,7 +23,7 @@ func (s *Searches[V]) Find(ctx context.Context, key string, look func(context.Co
 	results := s.flights.DoChan(key, func() (found any, err error) {
 		defer func() {
 			if p := recover(); p != nil {
-				err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+				err = parley.PanicError(p)
 			}
 		}()
 		return look(detached)

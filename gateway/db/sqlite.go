@@ -34,6 +34,7 @@ var sqliteSettings = url.Values{
 var sqliteDialect = dialect{
 	kind:        SQLite,
 	parameter:   "?",
+	reads:       sql.TxOptions{ReadOnly: true},
 	transient:   sqliteBusy,
 	unavailable: sqliteBusy,
 	full:        func(err error) bool { return sqliteCode(err) == sqlite3.SQLITE_FULL },
