@@ -128,22 +128,23 @@ func (p *Payer) TakeSlot(ctx context.Context, light bool) error {
 // Release gives back the slot of a request that is over. It is safe to call it again.
 func (p *Payer) Release() { p.slot.Load().release() }
 
-// CountEndUser counts a request for the user whom the caller names as its own in the
-// body, where the operator limits those. Nothing is known of such a user but a name,
-// of which a digest is kept. What the body says that the request is for, the ledger will tell.
+// CountEndUser counts a request for the user whom the body names, where the operator
+// limits those. Nothing is known of such a user but a name, of which a digest is kept.
+// The ledger gets what the body says that the request is for.
 func (p *Payer) CountEndUser(ctx context.Context, body []byte) error {
-	if !p.light && p.office.Ledger != nil {
-		p.record.Tags = ledger.TagsOf(body)
-	}
 	limits := p.record.Who.EndUserLimits
-	if limits == (limit.Limits{}) || p.light || p.record.Background {
+	limited := limits != (limit.Limits{}) && !p.record.Background
+	if p.light || !limited && p.office.Ledger == nil {
 		return nil
 	}
-	name := openai.EndUser(body)
-	if name == "" {
+	named := openai.AttributionOf(body)
+	if p.office.Ledger != nil {
+		p.record.Tags = ledger.TagsOf(named.Metadata)
+	}
+	if !limited || named.EndUser == "" {
 		return nil
 	}
-	sum := sha256.Sum256([]byte(name))
+	sum := sha256.Sum256([]byte(named.EndUser))
 	account := limit.Account{Name: p.record.Who.Organization + "//end-user:" + hex.EncodeToString(sum[:12]),
 		Limits: limits}
 	s := p.newSlot("user", []limit.Account{account}, fullUse)

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"bytes"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -21,25 +20,12 @@ const (
 // Tags are what the client says that a request was for, such as a project or a feature.
 type Tags map[string]string
 
-// TagsOf returns the metadata of a request's body as far as it can be tags: pairs of texts. It is nil if there
-// are none.
-func TagsOf(body []byte) Tags {
-	if !bytes.Contains(body, []byte(`"metadata"`)) {
-		return nil // most have none, and need not be read twice
-	}
-	var request struct {
-		Metadata map[string]any `json:"metadata"`
-	}
-	if json.Unmarshal(body, &request) != nil {
-		return nil // the endpoint says what is wrong with it
-	}
+// TagsOf returns the metadata of a request as far as it can be tags. It is nil if there are none.
+func TagsOf(metadata map[string]string) Tags {
 	var tags Tags
-	for _, key := range slices.Sorted(maps.Keys(request.Metadata)) {
-		value, isText := request.Metadata[key].(string)
-		if key == endUser || !isText || len(tags) == tagsMax {
-			continue
-		}
-		if !mayBeTag(key, tagKeyMax) || !mayBeTag(value, tagValueMax) {
+	for _, key := range slices.Sorted(maps.Keys(metadata)) {
+		value := metadata[key]
+		if key == endUser || len(tags) == tagsMax || !mayBeTag(key, tagKeyMax) || !mayBeTag(value, tagValueMax) {
 			continue
 		}
 		if tags == nil {

@@ -1,0 +1,48 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// An Attribution is what a body says about whom and what its request is for.
+type Attribution struct {
+	// EndUser is safety_identifier, or else user, or in the Anthropic interface
+	// metadata.user_id; empty if the body names no user.
+	EndUser string
+	// Metadata holds the members of metadata that are texts.
+	Metadata map[string]string
+}
+
+// AttributionOf reads a body once, and only if it has one of the members. What is wrong
+// with it is left to the endpoint to report.
+func AttributionOf(body []byte) (a Attribution) {
+	if !bytes.Contains(body, []byte(`"metadata"`)) && !bytes.Contains(body, []byte(`"user"`)) &&
+		!bytes.Contains(body, []byte(`"safety_identifier"`)) {
+		return a
+	}
+	var named struct {
+		SafetyIdentifier any `json:"safety_identifier"`
+		User             any `json:"user"`
+		Metadata         any `json:"metadata"`
+	}
+	if json.Unmarshal(body, &named) != nil {
+		return a
+	}
+	metadata, _ := named.Metadata.(map[string]any)
+	for key, value := range metadata {
+		if text, ok := value.(string); ok {
+			if a.Metadata == nil {
+				a.Metadata = map[string]string{}
+			}
+			a.Metadata[key] = text
+		}
+	}
+	for _, value := range []any{named.SafetyIdentifier, named.User, a.Metadata["user_id"]} {
+		if name, _ := value.(string); name != "" {
+			a.EndUser = name
+			break
+		}
+	}
+	return a
+}
