@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"parley/gateway/openai"
-	"parley/gateway/suggest"
+	"parley/internal/suggest"
 )
 
 // home answers GET / with the chat for people, and for programs with how to

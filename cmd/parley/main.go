@@ -32,7 +32,7 @@ import (
 	"parley/cli/settings"
 	"parley/cli/simulate"
 	"parley/cli/users"
-	"parley/gateway/suggest"
+	"parley/internal/suggest"
 )
 
 func main() { os.Exit(run(slices.Clone(os.Args[1:]))) }

@@ -40,7 +40,7 @@ var layers = [][]string{
 	{"worker/kvstore"},
 	{"gateway/admin", "gateway/audit", "gateway/otlp", "gateway/batch", "gateway/ledger", "gateway/tenant", "queue"},
 	{"gateway/openai", "gateway/convo", "gateway/limit", "gateway/relay", "gateway/safety", "gateway/accounts"},
-	{"gateway/db", "gateway/anthropic", "gateway/suggest", "gateway/lark", "fleet/kube"},
+	{"gateway/db", "gateway/anthropic", "gateway/lark", "fleet/kube"},
 	{"worker", "worker/kvpeer", "worker/meter"},
 	{"worker/wire", "worker/kvwire"},
 	{"route"},
@@ -62,7 +62,7 @@ var layers = [][]string{
 	{"worker/workertest"},
 	{"internal/stat", "internal/chart", "internal/term", "internal/largepage", "internal/local", "internal/tlsfile",
 		"internal/logrepeat", "internal/licenses", "internal/gctune", "internal/clientconfig",
-		"internal/supervise", "internal/fairshare"},
+		"internal/supervise", "internal/fairshare", "internal/suggest"},
 	{"."},
 }
 

@@ -115,7 +115,7 @@ func TestWhyShowsTheFormulaWithItsInputs(t *testing.T) {
 	if why, _ := p.Why("tp"); why.Filled != "" || why.Value != "4" {
 		t.Errorf("what was set is explained by %q", why.Filled)
 	}
-	if _, err := p.Why("kv_tokn"); err == nil || !strings.Contains(err.Error(), "do you mean kv_token?") {
+	if _, err := p.Why("kv_tokn"); err == nil || !strings.Contains(err.Error(), "did you mean kv_token?") {
 		t.Errorf("a wrong name: %v", err)
 	}
 }
@@ -125,7 +125,7 @@ func TestWrongSettings(t *testing.T) {
 		"model=llama-9":       `no model "llama-9": use one of 13b, 70b`,
 		"device=h1000":        "a100, b200, h100, h200, l40s",
 		"kv=fp3":              "bf16, f32, fp16, fp8, int4, int8",
-		"promt=3000":          "do you mean prompt?",
+		"promt=3000":          "did you mean prompt?",
 		"prompt=many":         `prompt: "many" is not a quantity such as 3000`,
 		"prompt=0":            "prompt: it must be more than 0",
 		"hit=80":              "percentage such as 80%",
@@ -275,7 +275,7 @@ tp: 2
 		t.Errorf("%v of %v", p.Values, settings)
 	}
 	_, _, err = planner.Read([]byte("devices: {x: {memry: 1GB}}"))
-	if want := `devices: x: no setting "memry": do you mean memory?`; err == nil || err.Error() != want {
+	if want := `devices: x: no setting "memry": did you mean memory?`; err == nil || err.Error() != want {
 		t.Errorf("a wrong field: %v, want %s", err, want)
 	}
 	_, _, err = planner.Read([]byte("devices: {x: {memory: 0}}"))

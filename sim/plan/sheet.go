@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"parley/internal/suggest"
 )
 
 // A Unit is what the number of a cell counts.
@@ -50,10 +52,6 @@ type Cell struct {
 	Formula string `json:"formula,omitempty"`
 	Expr    *Expr  `json:"expr,omitempty"`
 }
-
-// IsInput reports whether the cell is a number that a user states rather than
-// one that follows from others.
-func (c *Cell) IsInput() bool { return c.Expr == nil || len(c.Expr.names()) == 0 }
 
 // A Bound says when something is the bottleneck, and in which words. An obstacle
 // is one where Expr is not 0; of limits it is the one with the smallest Expr,
@@ -239,35 +237,12 @@ func (r *evaluation) of(name string) float64 {
 
 // unknown reports a name that no cell has, with the nearest that one has.
 func (s *Sheet) unknown(name string) error {
-	best, distance := "", 4
+	names := make([]string, len(s.Cells))
 	for i := range s.Cells {
-		if d := editDistance(name, s.Cells[i].Name); d < distance {
-			best, distance = s.Cells[i].Name, d
-		}
+		names[i] = s.Cells[i].Name
 	}
-	if best == "" {
-		return fmt.Errorf("no setting %q: parley plan --why all lists all names", name)
+	if meant := suggest.Name(name, names); meant != "" {
+		return fmt.Errorf("no setting %q: did you mean %s?", name, meant)
 	}
-	return fmt.Errorf("no setting %q: do you mean %s?", name, best)
-}
-
-// editDistance counts the letters to insert, delete or replace between two names.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	return fmt.Errorf("no setting %q: parley plan --why all lists all names", name)
 }

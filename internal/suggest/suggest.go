@@ -1,5 +1,5 @@
-// Package suggest says what a client that asked for a path that does not exist may have meant, or what exists
-// instead of an API that this server does not have.
+// Package suggest says what a mistyped name may have meant, and what a client may have meant that asked for a
+// path that does not exist, or what exists instead of an API that this server does not have.
 package suggest
 
 import (
