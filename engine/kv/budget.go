@@ -1,20 +1,15 @@
 package kv
 
-// SetTenantBudget says how many blocks a tenant may keep cached on the device
+// SetClassBudget says how many blocks a class of service may keep cached on the device
 // before its blocks are evicted ahead of those within their budgets. It may keep
 // more while there is room.
-func (c *Cache) SetTenantBudget(tenant string, blocks int) {
-	c.setBudget(&c.accounts.tenants, tenant, blocks)
-}
-
-// SetClassBudget is SetTenantBudget for a class of service.
 func (c *Cache) SetClassBudget(class string, blocks int) {
 	c.setBudget(&c.accounts.classes, class, blocks)
 }
 
 // SetTenantShare says which part, 0 to 1, of the device's blocks each tenant of a class
-// may keep cached before it is evicted ahead of others, unless SetTenantBudget says
-// otherwise; 0 is what the config says. It counts at once, also for what is cached.
+// may keep cached before it is evicted ahead of others; 0 is what the config says. It
+// counts at once, also for what is cached.
 func (c *Cache) SetTenantShare(class string, share float64) {
 	id := c.accounts.classes.open(class)
 	c.accounts.classes.accounts[id].fixed = true // so that the class keeps its number
@@ -47,16 +42,6 @@ func (c *Cache) setBudget(l *ledger, name string, blocks int) {
 	id := l.open(name)
 	l.accounts[id].budget, l.accounts[id].fixed = max(blocks, 0), true
 	c.weigh(l, id)
-}
-
-// TenantCached returns how many blocks are charged to a tenant, ClassCached to a class.
-func (c *Cache) TenantCached(tenant string) int {
-	return c.accounts.tenants.accounts[c.accounts.tenants.byName[tenant]].cached
-}
-
-// ClassCached returns how many cached blocks are charged to a class.
-func (c *Cache) ClassCached(class string) int {
-	return c.accounts.classes.accounts[c.accounts.classes.byName[class]].cached
 }
 
 // charge puts a new span on the accounts of its tenant and class.

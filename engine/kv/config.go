@@ -48,9 +48,8 @@ type Config struct {
 	// that running sequences can grow. It does not bind when nothing runs.
 	WatermarkBlocks int
 	// TenantShare is the part of the device's blocks a tenant may keep cached
-	// before it is evicted first, unless SetTenantBudget says otherwise; 0
-	// means one half. ClassShare is the same for a class of service; 0 means
-	// all of it. Both at most 1.
+	// before it is evicted first; 0 means one half. ClassShare is the same for
+	// a class of service; 0 means all of it. Both at most 1.
 	TenantShare, ClassShare float64
 	// RetainShare is the part of the device's blocks that retention may hold,
 	// 0 means one quarter; RetainMax the longest retention, 0 means 1 hour.

@@ -139,7 +139,7 @@ func TestOneTenantCannotPushOutTheRest(t *testing.T) {
 			}
 		}
 		t.Logf("share %.1f: the quiet tenant found %d of %d blocks; the loud one keeps %d", share, hits, asks*200,
-			c.TenantCached("loud"))
+			c.accounts.tenants.accounts[c.accounts.tenants.byName["loud"]].cached)
 		if kept := hits > (asks-2)*200; kept != (share < 1) {
 			t.Errorf("with a share of %.1f the quiet tenant found %d of %d blocks", share, hits, asks*200)
 		}

@@ -129,13 +129,11 @@ func (w *world) step() {
 		w.c.Release(&w.seqs[i].table, w.now)
 		w.seqs = slices.Delete(w.seqs, i, i+1)
 	case op == 18:
-		w.c.SetTenantBudget(fmt.Sprint(w.rng.IntN(3)), w.rng.IntN(w.c.cfg.Blocks))
+		w.c.setBudget(&w.c.accounts.tenants, fmt.Sprint(w.rng.IntN(3)), w.rng.IntN(w.c.cfg.Blocks))
 	case w.rng.IntN(3) > 0:
 		w.c.Backup(w.rng.IntN(10))
 	case w.rng.IntN(4) > 0:
 		w.damage()
-	case w.rng.IntN(3) == 0:
-		w.c.Clear()
 	}
 }
 
@@ -151,7 +149,7 @@ func (w *world) arrive() {
 		Class: fmt.Sprint(w.rng.IntN(2))}
 	claim.Retain = time.Duration(w.rng.IntN(2)*w.rng.IntN(20)) * time.Second
 	room := w.rng.IntN(len(q.tokens) + 5)
-	fits := w.c.Fits(claim, room)
+	_, fits := w.c.survey(claim, room)
 	a, ok := w.c.Admit(&q.table, claim, room, w.now)
 	if ok != fits || !ok && len(w.seqs) == 0 && w.c.BlocksFor(max(room, len(q.tokens))) <= w.c.cfg.Blocks {
 		w.t.Errorf("a claim of %d tokens and room for %d: fits %t, admitted %t, %d sequences run, %+v", len(q.tokens),
@@ -203,8 +201,8 @@ func (w *world) compute(q *modelSeq) {
 			break
 		}
 	}
-	if w.rng.IntN(5) == 0 && w.c.Grow(&q.table, upTo+9, w.now) {
-		w.c.Shrink(&q.table, q.computed)
+	if w.rng.IntN(5) == 0 {
+		w.c.Grow(&q.table, upTo+9, w.now)
 	}
 }
 

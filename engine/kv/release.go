@@ -80,13 +80,3 @@ func (c *Cache) delist(t *Table) {
 	c.accounts.tenants.closeIfIdle(t.tenant)
 	c.accounts.classes.closeIfIdle(t.class)
 }
-
-// Clear forgets every cached block, as when the weights changed. Sequences that
-// run keep their blocks but never seal any again.
-func (c *Cache) Clear() {
-	for _, t := range c.tables {
-		t.private, t.sealed = true, 0
-	}
-	c.rebuild()
-	c.log.cleared()
-}

@@ -18,8 +18,8 @@ import (
 //	at SECONDS
 //	admit NAME TEXT [room=N] [tenant=NAME] [class=NAME] [salt=NAME] [retain=SECONDS]
 //	compute NAME [TEXT]     append the text, grow, and seal every full block
-//	grow NAME N | shrink NAME N | fork NAME CHILD | release NAME
-//	clear | snapshot | since N
+//	grow NAME N | fork NAME CHILD | release NAME
+//	snapshot | since N
 func TestScripts(t *testing.T) {
 	scripttest.Run(t, func(run *scripttest.Script) func(scripttest.Words) { return newScript(run).execute })
 }
@@ -53,7 +53,7 @@ func (s *script) command(words scripttest.Words) {
 		s.configure(words)
 	case "budget":
 		if tenant := words.Value("tenant"); tenant != "" {
-			s.c.SetTenantBudget(tenant, words.Number("blocks"))
+			s.c.setBudget(&s.c.accounts.tenants, tenant, words.Number("blocks"))
 		} else {
 			s.c.SetClassBudget(words.Value("class"), words.Number("blocks"))
 		}
@@ -63,8 +63,6 @@ func (s *script) command(words scripttest.Words) {
 		s.now = time.Unix(0, 0).Add(time.Duration(seconds * float64(time.Second)))
 	case "admit":
 		s.admit(words)
-	case "clear":
-		s.c.Clear()
 	case "snapshot":
 		seq, blocks := s.c.Snapshot()
 		s.Say("as of %d", seq)
@@ -154,9 +152,6 @@ func (s *script) onSeq(words scripttest.Words) {
 		s.compute(q)
 	case "grow":
 		s.Say("%t; blocks %v", s.c.Grow(&q.table, n, s.now), q.table.Blocks)
-	case "shrink":
-		s.c.Shrink(&q.table, n)
-		s.Say("blocks %v", q.table.Blocks)
 	case "fork":
 		child := &scriptSeq{text: q.text, salt: q.salt}
 		if !s.c.Fork(&q.table, &child.table, len(q.text), s.now) {

@@ -104,7 +104,7 @@ type Table struct {
 
 	nodes   []int32
 	sealed  int  // leading blocks that have their name
-	private bool // never sealed: its content is older than the last Clear
+	private bool // never sealed again: a block of it could not be indexed or shared
 	tokens  int  // what it was grown for
 	prompt  int  // tokens
 	place   int  // 1 + place in Cache.tables

@@ -7,12 +7,6 @@ import (
 	"parley"
 )
 
-// Fits reports whether claim, grown to tokens, could be admitted now.
-func (c *Cache) Fits(claim *Claim, tokens int) bool {
-	_, ok := c.survey(claim, tokens)
-	return ok
-}
-
 // A survey is what an admission would find and take.
 type survey struct {
 	found  int  // blocks
@@ -241,17 +235,6 @@ func (c *Cache) grow(t *Table, tokens int) bool {
 	}
 	t.tokens = max(t.tokens, tokens)
 	return true
-}
-
-// Shrink gives back the private blocks beyond tokens, as when draft tokens were
-// rejected. Sealed blocks stay.
-func (c *Cache) Shrink(t *Table, tokens int) {
-	for len(t.nodes) > max(c.BlocksFor(tokens), t.sealed) && !c.tree.nodes[t.nodes[len(t.nodes)-1]].sealed {
-		last := len(t.nodes) - 1
-		c.unuse(t.nodes[last])
-		t.nodes, t.Blocks = t.nodes[:last], t.Blocks[:last]
-	}
-	t.tokens = min(t.tokens, tokens)
 }
 
 // unuse takes a reference from a private node and frees it with the last one.

@@ -33,13 +33,6 @@ func NewPublisher(l net.Listener, pending int) *Publisher {
 // Dropped counts messages that subscribers lost because they did not keep up.
 func (p *Publisher) Dropped() uint64 { return p.dropped.Load() }
 
-// Subscribers returns how many are connected.
-func (p *Publisher) Subscribers() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.conns)
-}
-
 // Publish sends a message. The frames must not be changed afterwards. It never
 // blocks.
 func (p *Publisher) Publish(frames ...[]byte) {
