@@ -2,16 +2,16 @@ package fleet
 
 import (
 	"context"
-	"fmt"
-	"runtime/debug"
 	"time"
+
+	"parley"
 )
 
 // guarded turns a panic into an error: one bad worker must not end the process.
 func guarded(run func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+			err = parley.PanicError(p)
 		}
 	}()
 	return run()

@@ -38,7 +38,7 @@ func PanicError(recovered any) error {
 	if err := FaultError(recovered); err != nil {
 		return fmt.Errorf("%w (%v)", err, recovered)
 	}
-	return fmt.Errorf("panic: %v\n%s", recovered, debug.Stack())
+	return parley.PanicError(recovered)
 }
 
 // CatchFault runs read, which reads mapped files, and returns a memory fault

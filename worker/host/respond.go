@@ -3,10 +3,8 @@ package host
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
-	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -31,7 +29,7 @@ func (s *Server) answered(do handler) http.Handler {
 				if p == http.ErrAbortHandler {
 					panic(p)
 				}
-				s.refuse(seen, r, fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+				s.refuse(seen, r, parley.PanicError(p))
 			}
 		}()
 		if err := do(seen, r); err != nil {

@@ -9,7 +9,6 @@ import (
 	"math"
 	"net"
 	"net/http"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -290,7 +289,7 @@ func (a *serverRequest) answer(ctx context.Context, q *parley.Request) (err erro
 	defer a.stay.end(told)
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+			err = parley.PanicError(p)
 			_ = a.fail(err) // a client that left misses it
 		}
 	}()
