@@ -95,7 +95,7 @@ func (p Shard) Of(sc *Scenario) (*Scenario, error) {
 
 func (p Shard) ofTraffic(t *TrafficSpec) error {
 	if t.Replay != nil {
-		return fmt.Errorf("traffic %s replays a trace, of which no share can be taken: want a rate or a day", t.Name)
+		return fmt.Errorf("traffic %s replays a trace, which cannot be divided: use a rate or a day", t.Name)
 	}
 	t.Tenants, t.Groups = p.some(t.Tenants), p.some(t.Groups)
 	t.Stamped, t.StampedUntil = p.sooner(t.Stamped), p.sooner(t.StampedUntil)

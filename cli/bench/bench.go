@@ -21,20 +21,20 @@ func New() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure a server under load: latency, throughput, goodput",
-		Long: `Measure an OpenAI server under load: Parley or any other, over HTTP, as its users
-meet it. Start the server first, in another terminal:
+		Long: `Measure a server with OpenAI's API under load, Parley or another, over HTTP, as clients
+experience it. Start the server first, in another terminal:
 
   parley serve
 
 In a closed loop (--users) each user waits for an answer before asking again. In
 an open loop (--rate, --trace) requests go out on schedule whatever the server
 does, and latency counts from the intended start, so a server that stalls cannot
-hide it. What is turned away or fails is counted beside the latency, always.
+hide it. Rejected and failed requests are always reported with the latency.
 
   TTFT         time to first token
   TPOT         time per output token, after the first
   longest gap  the longest pause within an answer
-  goodput      requests a second that kept within --slo-ttft and --slo-tpot
+  goodput      requests per second that met --slo-ttft and --slo-tpot
 
 Lengths are tokens (128), a range (64-512) or lognormal:MEAN:CV[:MAX]. Prompts go
 out as chat messages of plain words, so their length in tokens is approximate and

@@ -21,10 +21,10 @@ func newBenchCompare() *cobra.Command {
 		Long: `Compare two reports that parley bench --out wrote. For each number it prints A, B,
 B over A, and the interval in which that ratio would lie in 95 of 100 repetitions
 of both runs (bootstrap over requests, and over slices of time for rates). If the
-interval has room for 1, the runs show no clear difference. Percentiles with fewer
+interval contains 1, the runs show no clear difference. Percentiles with fewer
 than five requests beyond them are left out: p90 takes 50 requests, p99 takes 500.
 
-One run knows nothing of what changes between runs, such as a warm cache or a busy
+A single run cannot show what changes between runs, such as a warm cache or a busy
 machine. Measure A, B, A, B to see that.`,
 		Example: "  parley bench compare before.json after.json",
 		Args:    cli.Exactly(2, "two reports, as parley bench --out writes them"),
@@ -46,7 +46,7 @@ machine. Measure A, B, A, B to see that.`,
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
-	cmd.Flags().Uint64Var(&seed, "seed", 1, "the `NUMBER` that decides the bootstrap")
+	cmd.Flags().Uint64Var(&seed, "seed", 1, "seed the bootstrap with `NUMBER`")
 	return cmd
 }
 

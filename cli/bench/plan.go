@@ -70,7 +70,7 @@ func (f *benchFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.tokenIDs, "token-ids", fmt.Sprintf("%d-%d", traffic.DefaultFirst,
 		traffic.DefaultFirst+traffic.DefaultChoices-1), "with --send ids, use the ids in this `RANGE`")
 	flags.BoolVar(&f.ignoreEnd, "ignore-eos", true,
-		"ask for answers of just the length wanted; set it to false for servers that do not know ignore_eos")
+		"request answers of exactly the given length; set it to false for servers without ignore_eos")
 	flags.BoolVar(&f.allowRemote, "allow-remote", false, "allow a server that is not this machine")
 	flags.DurationVar(&f.timeout, "timeout", 5*time.Minute, "give up on an answer after this `TIME`")
 

@@ -43,7 +43,7 @@ cached tokens or the 95th percentile of the wait misses its bar.`,
 	flags.IntVar(&typing.Tokens, "tokens", 6000, "the file has about this `NUMBER` of tokens")
 	flags.IntVar(&typing.Keystrokes, "keystrokes", 100, "type this `NUMBER` of characters")
 	flags.IntVar(&typing.OutputTokens, "output-tokens", 16, "ask for completions of this `NUMBER` of tokens")
-	flags.BoolVar(&typing.AfterFirst, "suffix-first", true, "have the text after the cursor read first")
+	flags.BoolVar(&typing.AfterFirst, "suffix-first", true, "prefill the text after the cursor first")
 	flags.Float64Var(&cachedBar, "cached-bar", 0.97, "miss if less than this `SHARE` of the prompts' tokens was cached")
 	flags.DurationVar(&firstBar, "first-bar", 200*time.Millisecond,
 		"miss if the 95th percentile of the wait for the first text is longer than this `TIME`")

@@ -23,20 +23,20 @@ func newFleetScale() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "scale",
 		Short: "Let the load decide how many workers a server has",
-		Long: `Look at a server every two seconds and keep as many workers as its load needs: from the
-rate of requests, the expected wait, the memory in use, the time of day and how long a
-worker takes to be ready, which is measured. Never from the utilisation of devices. Workers
-sleep and wake (--sleep), Kubernetes starts and ends them (--kubernetes), or a program or
-service of yours does:
+		Long: `Watch a server and keep as many workers as its load needs. Every two seconds, the number is
+computed from the request rate, the expected wait, the memory in use, the time of day and the
+measured time that a worker takes to be ready; the utilisation of devices plays no part.
+Workers sleep and wake (--sleep), are started and stopped by Kubernetes (--kubernetes), or by
+a program or service of yours:
 
-  --command   runs with the number in PARLEY_WORKERS and why in PARLEY_REASON
+  --command   runs with the number in PARLEY_WORKERS and the reason in PARLEY_REASON
   --webhook   gets {"workers": N, "why": TEXT, "expected_requests_per_second": RATE}
 
-Both are told when the number changes, and again after a failure. With --kubernetes, run one
-beside each gateway: one of them scales at a time, as a lease in the namespace says, and the
-others take over. The server shows on /admin what is wanted and why, and in its metrics: with
---advise nothing else happens, for an HPA or KEDA to act on.
-To start and end processes on this machine, use parley fleet up --max.` + fleetTokenHelp,
+Both are called when the number changes, and again after a failure. With --kubernetes, run a
+scaler next to each gateway: a lease in the namespace decides which one acts, and another takes
+over if it fails. /admin and the metrics of the server show how many workers are wanted and why.
+--advise changes nothing else, so that an HPA or KEDA can act on the metrics.
+To start and stop processes on this machine, use parley fleet up --max.` + fleetTokenHelp,
 		Example: "  parley fleet scale --min 1 --max 6 --sleep\n" +
 			"  parley fleet scale --max 8 --kubernetes deployment/vllm --namespace llm\n" +
 			"  parley fleet scale --max 8 --command 'aws autoscaling set-desired-capacity --auto-scaling-group-name " +
@@ -45,7 +45,7 @@ To start and end processes on this machine, use parley fleet up --max.` + fleetT
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if flags.Max == 0 {
-				return fmt.Errorf("--max is 0: say how many workers there may be: %w", cli.ErrUsage)
+				return fmt.Errorf("--max is 0: it must be at least 1: %w", cli.ErrUsage)
 			}
 			if role := parley.WorkerRole(role); role != "" && role != parley.RolePrefill && role != parley.RoleDecode {
 				return fmt.Errorf("--role is %s: want %s or %s: %w", role, parley.RolePrefill, parley.RoleDecode,

@@ -57,8 +57,8 @@ they end.`,
 	cmd.Flags().StringSliceVar(&p.models, "model", []string{"polly-mini"},
 		"serve this `MODEL`, as serve and worker take it")
 	cmd.Flags().StringVar(&p.dir, "dir", "",
-		"keep logs and data in this `DIRECTORY` (default: a temporary one, which goes when all ended as they were "+
-			"told to)")
+		"keep logs and data in this `DIRECTORY` (default: a temporary one, which is "+
+			"removed after a clean shutdown)")
 	return cmd
 }
 

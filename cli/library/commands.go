@@ -148,8 +148,8 @@ func NewCp() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cp NAME NEW",
 		Short: "Give a model of the model folder a second name",
-		Long: "Give a model of the model folder a second name. The files are shared where the disk can, so\n" +
-			"that they take no room twice; removing one name keeps the other.",
+		Long: "Give a model of the model folder a second name. The files are shared if the file system\n" +
+			"supports that, so that they take no extra space; removing one name keeps the other.",
 		Example:           "  parley cp qwen3:0.6b assistant",
 		Args:              cli.Exactly(2, "a name and a new one"),
 		ValidArgsFunction: d.complete,

@@ -20,7 +20,7 @@ func NewModels() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "models",
 		Short: "List the models of a server, or that can be pulled",
-		Long: `List the models of a server, the one that is asked by default first.
+		Long: `List the models of a server, the default one first.
 
 With --available it lists the catalogue instead: models that parley pull takes by a short
 name, what they are good at, how much memory they take with a context of 4K and of 32K

@@ -75,7 +75,7 @@ machine. --file adds models and devices of yours; docs/plan.md shows one.`,
 		Example: `  parley plan --model llama-3-70b --tp 8 --dau 10M --hit 80%
   parley plan --model llama-3-70b --tp 8 --rate 5000 --what-if kv=fp8
   parley plan --model 7b --prompt 6000 --output 25 --ttft 200ms --tpot 10ms --percentile 95%
-  parley plan --why month_follow                how a number comes about
+  parley plan --why month_follow                how a number is computed
   parley plan --model polly --device this       a model file on this machine
   parley plan --html plan.html                  the same as a page with sliders`,
 		Args: cli.Exactly(0, "flags alone"),
@@ -110,7 +110,7 @@ func (f *planFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.file, "file", "", "read settings, models and devices from a YAML `FILE`")
 	flags.StringVar(&f.trace, "trace", "", "take rate, lengths and hit rate from a trace `FILE` (Mooncake or Azure)")
 	flags.StringArrayVar(&f.whatIf, "what-if", nil, "print before and after a change, such as `kv=fp8`")
-	flags.StringVar(&f.why, "why", "", "show how the number of that `NAME` comes about; all for every number")
+	flags.StringVar(&f.why, "why", "", "show how the number `NAME` is computed; all shows every number")
 	flags.BoolVar(&f.json, "json", false, "print as JSON")
 	flags.StringVar(&f.html, "html", "", "write the plan as one self-contained page to this `FILE`")
 	_ = cmd.RegisterFlagCompletionFunc(plan.ModelName, completeNames(f.planner.Catalog.Models))

@@ -49,7 +49,7 @@ func printPlan(out io.Writer, sheet *plan.Sheet, r *plan.Result) {
 		fmt.Fprintf(w, "  %s\t%s\n", l.Name, plan.Format(plan.RequestsPerSecond, l.Rate))
 	}
 	w.Flush()
-	fmt.Fprintln(out, "\nparley plan --why NAME shows how a number comes about.")
+	fmt.Fprintln(out, "\nparley plan --why NAME shows how a number is computed.")
 }
 
 func planHeading(r *plan.Result) string {

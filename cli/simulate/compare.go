@@ -57,8 +57,8 @@ func newCompare() *cobra.Command {
 		Short: "Compare two scenarios over several seeds, with intervals",
 		Long: `Run two scenarios with the same seeds and print for each number the medians of A and B,
 the median of B over A, seed by seed, and the interval in which that median lies. If the
-interval has room for 1, the scenarios show no clear difference. Seven seeds are as few
-as give an interval of 95 %.`,
+interval contains 1, the scenarios show no clear difference. A 95 % interval needs at
+least seven seeds.`,
 		Example: "  parley sim compare examples/sim/retries.yaml examples/sim/retries-unqueued.yaml",
 		Args:    cli.Exactly(2, "the files of two scenarios"),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -23,9 +23,9 @@ func newScale() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "scale FILE",
 		Short: "Judge the scaler of a scenario against others",
-		Long: `Run a scenario whose pool is scaled, with the scaler as it is, without parts of it, with one
-that knows the future, and with as many workers all the time as the peak needs. It fails
-if too few requests are within the objectives, or the bill is too large beside the last two.
+		Long: `Run a scenario whose pool is scaled: with the scaler as it is, with parts of it switched off,
+with one that knows the future, and with as many workers as the peak needs, all the time. It fails
+if too few requests are within the objectives, or the cost is too high compared with the last two.
 
 The scaler that knows the future is the cheapest that has 99 % within the objectives, of those that keep
 a fixed number of requests per second for each worker, and start workers just in time.`,

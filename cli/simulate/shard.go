@@ -20,11 +20,12 @@ func newShard() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "shard FILE",
 		Short: "Simulate a part of a large scenario, and state the error",
-		Long: `Simulate a scenario that is too large by parts of it: fleets with --share of its users and
-workers, on days that pass --pace times as fast. Each part is simulated exactly. Printed is what
-the parts say about the whole, and by how much that may be off: by chance (95 %, from parts
-with different seeds), by the size of the parts (the change with parts of half the size) and
-by their pace (the change at twice the pace), and the root of the sum of their squares.`,
+		Long: `Simulate parts of a scenario that is too large to simulate whole: fleets with --share of its
+users and workers, on days that pass --pace times as fast. Each part is simulated exactly. It
+prints an estimate for the whole with its error: the sampling error (95 %, from parts with
+different seeds), the error due to the size of the parts (the change with parts of half the
+size), the error due to their pace (the change at twice the pace), and all three combined (the
+root of the sum of their squares).`,
 		Example: "  parley sim shard examples/sim/consumer-day.yaml --share 0.004 --pace 8",
 		Args:    cli.Exactly(1, "the file of a scenario"),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -27,7 +27,7 @@ comes from a model: from the data sheet of a device, or from measurements of you
 (parley bench calibrate). Nothing is computed or sent, so an hour of many workers takes
 seconds, and the same scenario and seed give the same result.
 
-A scenario is a YAML file. examples/sim has one for each question that is worth asking.`,
+A scenario is a YAML file. examples/sim has scenarios for common questions.`,
 		Example: `  parley sim run examples/sim/chatbot.yaml
   parley sim run examples/sim/retries.yaml --html report.html
   parley sim compare examples/sim/retries.yaml examples/sim/retries-unqueued.yaml`,
@@ -43,8 +43,8 @@ func newRun() *cobra.Command {
 	var seed uint64
 	cmd := &cobra.Command{
 		Use:   "run FILE",
-		Short: "Run one scenario and print what it gives",
-		Long: `Run one scenario and print what it gives: latency, rejected requests, goodput under the
+		Short: "Run one scenario and print the results",
+		Long: `Run one scenario and print the results: latency, rejected requests, goodput under the
 objectives, cache hits, memory, replicas, cost, and what the bottleneck was when.`,
 		Example: "  parley sim run examples/sim/rack.yaml --html rack.html",
 		Args:    cli.Exactly(1, "the file of a scenario"),
@@ -74,7 +74,7 @@ objectives, cache hits, memory, replicas, cost, and what the bottleneck was when
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
 	cmd.Flags().StringVar(&html, "html", "", "write a report with charts to `FILE`, which needs no server")
-	cmd.Flags().Uint64Var(&seed, "seed", 1, "the `NUMBER` that decides what is random, in place of the scenario's")
+	cmd.Flags().Uint64Var(&seed, "seed", 1, "seed the random numbers with `NUMBER` instead of the scenario's seed")
 	return cmd
 }
 

@@ -33,12 +33,12 @@ func newTruth() *cobra.Command {
 		Short: "Compare a scenario with a real run of the same load",
 		Long: `Run a scenario and compare it with the report of a real run (parley bench --out): time to
 the first token, time per output token, prompt tokens found in a cache, and output tokens
-per second. It fails where one is further off than it may be. The scenario must replay
+per second. It fails if one differs by more than its tolerance. The scenario must replay
 the trace that the real run had, on workers whose passes were measured (parley bench
 calibrate --log).
 
-With --log it says what is to blame where they differ: the cost of a pass, if the passes in the
-logs of the real run took longer or shorter than it says, else what is simulated around them.`,
+With --log it names the cause of a difference: the cost model, if the forward passes in the logs
+of the real run took longer or shorter than it predicts, or else what is simulated around them.`,
 		Example: `  parley sim truth scenario.yaml real.json
   parley sim truth scenario.yaml real.json --log worker-1.log,worker-2.log`,
 		Args: cli.Exactly(2, "the file of a scenario and the report of a run"),

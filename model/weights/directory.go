@@ -143,7 +143,7 @@ func (c *Checkpoint) openShards(dir string) ([]Tensor, error) {
 			if want, ok := index.shardOf[t.Name]; !ok {
 				return nil, fmt.Errorf("%s holds tensor %q, which %s does not list", shard, t.Name, indexFile)
 			} else if want != shard {
-				return nil, fmt.Errorf("tensor %q lies in %s, but %s says %s", t.Name, shard, indexFile, want)
+				return nil, fmt.Errorf("tensor %q is in %s, but %s says %s", t.Name, shard, indexFile, want)
 			}
 			delete(index.shardOf, t.Name)
 		}

@@ -171,7 +171,7 @@ func (a *azureReader) parse(line []byte) (Row, bool, error) {
 	}
 	since := at.Sub(a.first)
 	if since.Abs() > millisMax*time.Millisecond {
-		return Row{}, false, fmt.Errorf("time %q lies years away from the first one", fields[0])
+		return Row{}, false, fmt.Errorf("time %q is years away from the first one", fields[0])
 	}
 	input, err1 := strconv.Atoi(fields[1])
 	output, err2 := strconv.Atoi(fields[2])
