@@ -26,7 +26,7 @@ import (
 	"parley/internal/supervise"
 )
 
-var chaosFor = flag.Duration("chaos", 5*time.Second, "how long workers are killed, stopped and restarted under load")
+var chaosFor = flag.Duration("chaos", 3*time.Second, "how long workers are killed, stopped and restarted under load")
 
 // chaosStreams is how many answers are written at any time.
 const chaosStreams = 64

@@ -157,6 +157,9 @@ func TestAttentionDoesNotDependOnChunksBlocksOrThreads(t *testing.T) {
 			want := byLayer(scenario(l.Scenario()).on(t, Options{Threads: 1, Path: path}), []int{tokens}, width)
 			r := newRand(uint64(i))
 			for _, threads := range []int{1, 2, 3, 5} {
+				if tokens > 1000 && threads%2 == 1 {
+					continue // long contexts have segments; short ones try the numbers of threads
+				}
 				chunks, blocks := partition(r, tokens), blockTable(tokens, 3)
 				r.Shuffle(len(blocks), func(a, b int) { blocks[a], blocks[b] = blocks[b], blocks[a] })
 				l.Talks = []computetest.Conversation{{Chunks: chunks, Blocks: blocks},
