@@ -43,7 +43,7 @@ func TestPeopleWaitBesidePrograms(t *testing.T) {
 		}
 		group.Go(func() {
 			r := mustRequest(t, t.Context(), chatBody(""))
-			r.AddCookie(&http.Cookie{Name: s.gateway.cookieName(stateless.scope()), Value: "a session"})
+			r.AddCookie(&http.Cookie{Name: s.gateway.cookies.Name(stateless.scope()), Value: "a session"})
 			began := time.Now()
 			response, err := s.client.Do(r)
 			if err != nil {

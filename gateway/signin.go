@@ -118,9 +118,6 @@ func (g *Gateway) identifySession(c *call, scope tenant.Scope) (tenant.Identity,
 
 var errCrossSite = parley.Errorf(parley.Forbidden, "Pages of other sites may not use this session.")
 
-// cookieName names the cookie of a scope.
-func (g *Gateway) cookieName(scope tenant.Scope) string { return g.cookies.Name(scope) }
-
 // isLocalToken reports whether a secret is the token of a server without keys.
 func (g *Gateway) isLocalToken(secret string) bool {
 	want, shown := sha256.Sum256([]byte(g.config.LocalToken)), sha256.Sum256([]byte(secret))

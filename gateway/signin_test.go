@@ -49,7 +49,7 @@ func TestStrangersHaveStatelessAnswersOnly(t *testing.T) {
 	s, rig := startGuarded(t, &worker{script: speak(t, "Yes<|im_end|>", 0)}, newStoreName(t), withEverything, withToken)
 	asked := 0
 	for _, headers := range [][]string{nil, bearer("sk-anything"), bearer(localToken[1:]),
-		{"Cookie", s.gateway.cookieName(tenant.ScopeAdmin) + "=x"}} {
+		{"Cookie", s.gateway.cookies.Name(tenant.ScopeAdmin) + "=x"}} {
 		s.gateway.routes.each(func(method, path string) {
 			asked++
 			if w := s.askHere(method, path, headers...); w.Code != 401 ||

@@ -21,11 +21,6 @@ func (a *answer) first() time.Duration { return a.came[0].Sub(a.sent) }
 
 func (a *answer) last() time.Time { return a.came[len(a.came)-1] }
 
-// perSecond returns the pace of the tokens after the first.
-func (a *answer) perSecond() float64 {
-	return float64(len(a.came)-1) / a.last().Sub(a.came[0]).Seconds()
-}
-
 // gapsAfter returns the times between tokens, of those that came after a moment.
 func (a *answer) gapsAfter(moment time.Time) (gaps []time.Duration) {
 	for i := 1; i < len(a.came); i++ {

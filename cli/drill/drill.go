@@ -47,14 +47,6 @@ var drills = []drill{
 		nil, nil, drillViral},
 }
 
-// Names lists the drills.
-func Names() (names []string) {
-	for i := range drills {
-		names = append(names, drills[i].Name)
-	}
-	return names
-}
-
 // New returns the command `parley drill`.
 func New() *cobra.Command {
 	cmd := &cobra.Command{

@@ -20,8 +20,8 @@ func TestDrills(t *testing.T) {
 			t.Errorf("%v: %s", err, out)
 		}
 	}
-	for _, name := range drill.Names() {
-		t.Run(name, func(t *testing.T) { practise(t, 2, name) })
+	for _, c := range drill.New().Commands() {
+		t.Run(c.Name(), func(t *testing.T) { practise(t, 2, c.Name()) })
 	}
 	t.Run("alone", func(t *testing.T) { practise(t, 0, "oom", "--workers", "0") })
 }

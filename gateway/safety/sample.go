@@ -58,11 +58,6 @@ func ExtractTags(text string) *TagSample {
 // TagKinds lists what the tagger finds: tag 1+2k begins kind k.
 func TagKinds() []string { return tagKinds }
 
-// DecodeTags returns the best sequence of tags.
-func DecodeTags(scores [][Tags]int32, follow *[Tags][Tags]int32) []uint8 {
-	return decodeTags(scores, follow)
-}
-
 // JoinTags returns the spans that rules find in text and that tags add.
 func JoinTags(text string, tags []uint8) []Finding {
 	found := forms(nil, text)

@@ -125,8 +125,8 @@ type tagSpace struct {
 	telling []bool
 }
 
-// decodeTags returns the best sequence of tags for scores and for what may follow.
-func decodeTags(scores [][Tags]int32, follow *[Tags][Tags]int32) []tag {
+// DecodeTags returns the best sequence of tags for scores and for what may follow.
+func DecodeTags(scores [][Tags]int32, follow *[Tags][Tags]int32) []tag {
 	return (&tagSpace{scores: scores}).decode(follow, rivalsOf(follow))
 }
 

@@ -58,7 +58,7 @@ func TestDecodeIsExact(t *testing.T) {
 				scores[i][k] = int32(random.IntN(200) - 100)
 			}
 		}
-		if got, want := decodeTags(scores, &follow), plainDecode(scores, &follow); !slices.Equal(got, want) {
+		if got, want := DecodeTags(scores, &follow), plainDecode(scores, &follow); !slices.Equal(got, want) {
 			t.Fatalf("%v, want %v", got, want)
 		}
 	}

@@ -152,7 +152,6 @@ func (c *cluster) advance() (done bool, err error) {
 			}
 		}
 		budget -= moved
-		c.run.d.stats.Add(uint64(moved))
 		if live == 0 {
 			c.checkEnd()
 			return true, nil

@@ -230,6 +230,3 @@ func (d *Device) Unload(m *Module) error {
 	}
 	return nil
 }
-
-// Executed returns how many instructions, counted once per warp, the device has run.
-func (d *Device) Executed() uint64 { return d.stats.Load() }

@@ -40,7 +40,6 @@ type Device struct {
 	used    int
 	next    uint64
 	images  map[*Module]map[string]uint64
-	stats   atomic.Uint64
 	idle    map[shape]*sync.Pool // guarded by launch
 }
 
