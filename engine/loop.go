@@ -153,7 +153,7 @@ func (l *loop) pass(plan *sched.Plan) {
 
 // abandon fails the requests of a pass.
 func (l *loop) abandon(plan *sched.Plan, err error) {
-	l.cfg.Log.Error("a step failed", "model", l.cfg.Model.ID, "error", err, "sequences", len(plan.Parts))
+	l.cfg.Log.Error("step failed", "model", l.cfg.Model.ID, "error", err, "sequences", len(plan.Parts))
 	err = fmt.Errorf("engine: the step failed: %w", err)
 	l.crash(err)
 	for _, p := range plan.Parts {

@@ -117,7 +117,7 @@ func (g *Gateway) appendAudit(c *call, status int) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request.Context()), auditWait)
 	defer cancel()
 	if err := g.config.Audit.Append(ctx, entry); err != nil {
-		g.config.Log.Error("an entry of the audit log could not be stored: only the log has it",
+		g.config.Log.Error("audit entry not stored; only in this log",
 			"id", c.Record.ID, "error", err)
 	}
 }

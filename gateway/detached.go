@@ -54,7 +54,7 @@ func (g *Gateway) continueDetached(c *call) (leaves bool) {
 func (g *Gateway) finishDetached(c *call) {
 	defer func() {
 		if p := recover(); p != nil {
-			g.config.Log.Error("the end of a stream failed", "id", c.Record.ID, "error", parley.PanicError(p))
+			g.config.Log.Error("stream cleanup failed", "id", c.Record.ID, "error", parley.PanicError(p))
 		}
 	}()
 	g.finish(c)

@@ -78,7 +78,7 @@ func (n *notices) plans(plans []*host.Plan, available int64) {
 			"kv_tokens", p.KVTokens, "kv_type", p.KVType, "activation_bytes", p.ActivationBytes, "context_tokens",
 			p.ContextTokens)
 		if notice := p.ContextNotice(); notice != "" {
-			n.log.Warn("context is smaller than asked for", "model", p.Name, "reason", notice)
+			n.log.Warn("context smaller than requested", "model", p.Name, "reason", notice)
 		}
 	}
 }

@@ -195,7 +195,7 @@ func (b *Bill) charge(u *parley.Usage, outcome string) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(b.ctx), ledgerWait)
 		defer cancel()
 		if err := o.Ledger.Append(ctx, e); err != nil && !errors.Is(err, context.Canceled) {
-			o.Log.Error("a request is not in the ledger yet", "id", e.ID, "error", err)
+			o.Log.Error("ledger entry delayed", "id", e.ID, "error", err)
 		}
 	}
 	if b.estimate != nil && outcome != "error" {

@@ -34,7 +34,7 @@ func (t *turn) titleLater() {
 	err := a.Runs.Go(func() {
 		defer end(nil)
 		if err := a.title(ctx, next, m, owner, id, asked, text); err != nil && ctx.Err() == nil {
-			a.Log.Warn("no title was written", "conversation", id, "error", err)
+			a.Log.Warn("title not written", "conversation", id, "error", err)
 		}
 	})
 	if err != nil {

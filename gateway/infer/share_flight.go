@@ -164,8 +164,8 @@ func (f *flight) follow(ctx context.Context, shared bool, yield func(Step, error
 	}
 }
 
-// news is what there is of a flight after some delta.
-type news struct {
+// update is what there is of a flight after some delta.
+type update struct {
 	ticket  *ticket
 	deltas  []parley.Delta
 	relayed bool
@@ -176,10 +176,10 @@ type news struct {
 
 // since returns what came after the first deltas, and notes that a member has
 // taken it.
-func (f *flight) since(at int) news {
+func (f *flight) since(at int) update {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	n := news{deltas: f.deltas[at:min(len(f.deltas), at+takeMax)], relayed: f.relayed}
+	n := update{deltas: f.deltas[at:min(len(f.deltas), at+takeMax)], relayed: f.relayed}
 	if at == 0 && len(n.deltas) == 0 {
 		n.ticket = f.ticket
 	}

@@ -103,7 +103,7 @@ func (a *API) tellSecret(x *exchange.Exchange, d tenant.KeyDocument) error {
 	defer cancel()
 	if err := errors.Join(a.addBudget(ctx, &d), a.Keys.Refresh(ctx)); err != nil {
 		a.Log.Error(
-			"a key has a new secret, and the store went away after that: gateways go by it when the store is back",
+			"key rotated; store unreachable since, gateways apply it when it is back",
 			"key", d.ID, "error", err)
 	}
 	return x.Reply(http.StatusOK, d)

@@ -69,12 +69,12 @@ func (h *Operations) Observe(ctx context.Context) {
 	stored := h.now()
 	for {
 		if err := h.read(); err != nil {
-			h.log.Warn("the counters cannot be read, so the operator's page shows nothing new", "error", err)
+			h.log.Warn("metrics unreadable; admin page not updated", "error", err)
 		}
 		select {
 		case <-ctx.Done():
 			if err := h.readNow(); err != nil {
-				h.log.Warn("the last counters cannot be read", "error", err)
+				h.log.Warn("last metrics unreadable", "error", err)
 			}
 			h.save(context.WithoutCancel(ctx))
 			return

@@ -175,7 +175,7 @@ func (r *reply) close() {
 	r.stop()
 	if r.kept && !r.ended {
 		if err := r.failed(errAbandoned); err != nil {
-			r.api.Log.Error("a response has no outcome", "id", r.id, "error", err)
+			r.api.Log.Error("response without outcome", "id", r.id, "error", err)
 		}
 	}
 	if r.kept {

@@ -44,7 +44,7 @@ func (r *Runs) Checkpoint(owner convo.Owner, id convo.AnswerID, content func() (
 				lost(err)
 				return
 			case err != nil:
-				r.Log.Warn("an answer waits for the conversation store", "id", id.Message, "error", err)
+				r.Log.Warn("answer waits for the conversation store", "id", id.Message, "error", err)
 			}
 		}
 	})

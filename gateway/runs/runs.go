@@ -127,7 +127,7 @@ func (r *Runs) bounded(f func(context.Context) error) error {
 func (r *Runs) recoverAbandoned(ctx context.Context) error {
 	left, err := r.Writes.Recover(ctx, r.Now())
 	if n := len(left.Answers) + len(left.Responses); n > 0 {
-		r.Log.Warn("answers of a process that is gone were left incomplete", "answers", len(left.Answers),
+		r.Log.Warn("answers of a dead process marked incomplete", "answers", len(left.Answers),
 			"responses", len(left.Responses))
 	}
 	return err
@@ -179,7 +179,7 @@ func (r *Runs) Close(ctx context.Context) {
 	r.Wait()
 	stopped()
 	if err := r.flush(ctx); err != nil {
-		r.Log.Error("answers were not stored; they can be taken up again", "error", err)
+		r.Log.Error("answers not stored; resumable", "error", err)
 	}
 	r.stop(exchange.ErrStopping)
 	r.loop.Wait()

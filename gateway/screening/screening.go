@@ -116,7 +116,7 @@ func (s *Screening) askModerators(
 	for name, err := range down {
 		closed := ruling.ClosedWithout(name, output)
 		s.screener.Records.ModeratorFailed(name)
-		s.screener.Log.Warn("a moderator did not answer", "moderator", name, "request_id", s.record.ID, "refused",
+		s.screener.Log.Warn("moderator did not answer", "moderator", name, "request_id", s.record.ID, "refused",
 			closed, "error", err)
 		if closed {
 			return false, parley.Errorf(parley.Unavailable,

@@ -140,6 +140,47 @@ func TestWordsOfOtherModules(t *testing.T) {
 	}
 }
 
+// logCall matches the names of methods that write to a log.
+var logCall = regexp.MustCompile(`^(Debug|Info|Warn|Error)(Context)?$`)
+
+// article begins a message that is a sentence and not the name of an event.
+var article = regexp.MustCompile(`^"(?i:an?|the) `)
+
+// TestLogMessagesAreEvents finds log messages that are sentences: the name of an event
+// is short and stable, so that it can be searched for.
+func TestLogMessagesAreEvents(t *testing.T) {
+	seen := 0
+	for _, s := range sources(t) {
+		if s.test {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || len(call.Args) == 0 {
+				return true
+			}
+			method, ok := call.Fun.(*ast.SelectorExpr)
+			if !ok || !logCall.MatchString(method.Sel.Name) {
+				return true
+			}
+			for _, arg := range call.Args[:min(2, len(call.Args))] {
+				message, ok := arg.(*ast.BasicLit)
+				if !ok || message.Kind != token.STRING {
+					continue
+				}
+				if seen++; article.MatchString(message.Value) {
+					t.Errorf("%s: %s is a sentence: name the event", s.fset.Position(message.Pos()), message.Value)
+				}
+				break
+			}
+			return true
+		})
+	}
+	if seen < 50 {
+		t.Errorf("only %d log messages were found", seen)
+	}
+}
+
 func TestDocumentsUseTheWordsOfTheField(t *testing.T) {
 	root := testkit.Root()
 	left := map[string]int{}
