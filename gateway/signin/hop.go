@@ -31,7 +31,7 @@ const hopEnd = `</main>
 `
 
 // hopPage writes the page. It does without html/template: a program with templates keeps every
-// exported method of every type, since a template may call it, and becomes a quarter larger.
+// exported method of every type, since a template may call it, and becomes a fifth larger.
 func hopPage(back, refusal string) string {
 	back, refusal = html.EscapeString(back), html.EscapeString(refusal)
 	if refusal != "" {
