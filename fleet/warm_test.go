@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -148,10 +149,13 @@ func TestAWorkerWarmsUpBeforeItGetsRequests(t *testing.T) {
 // only out of reach; and the first of a fleet has nowhere to fetch from.
 func TestWakingWorkersWarmUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex // guards what follows
 		fetches := 0
 		fresh := scripted(func(_ context.Context, r *parley.Request, yield func(parley.Delta, error) bool) {
 			if r.Fetch != nil && r.Fetch.Only {
+				mu.Lock()
 				fetches++
+				mu.Unlock()
 				yield(parley.Delta{Transfer: &parley.Transfer{CameTokens: 496}, Usage: &parley.Usage{}}, nil)
 				return
 			}
@@ -160,14 +164,22 @@ func TestWakingWorkersWarmUp(t *testing.T) {
 		said := Condition{Instance: "one", Format: "f", BlockBytes: 1024}
 		lost := false
 		m := fresh.warmable("new")
+		set := func(do func()) error {
+			mu.Lock()
+			defer mu.Unlock()
+			do()
+			return nil
+		}
 		m.Probe = func(context.Context) (Condition, error) {
+			mu.Lock()
+			defer mu.Unlock()
 			if lost {
 				return Condition{}, errors.New("out of reach")
 			}
 			return said, nil
 		}
-		m.Sleep = func(context.Context) error { said.Sleeping, said.Format = true, ""; return nil }
-		m.Wake = func(context.Context) error { said.Sleeping, said.Format = false, "f"; return nil }
+		m.Sleep = func(context.Context) error { return set(func() { said.Sleeping, said.Format = true, "" }) }
+		m.Wake = func(context.Context) error { return set(func() { said.Sleeping, said.Format = false, "f" }) }
 		f := newFleet(t, Config{SlowStart: -1}, answering(t).warmable("old"), m)
 		synctest.Wait()
 		r := &parley.Request{Model: modelID, Prompt: make([]parley.Token, 500), MaxTokens: 1}
@@ -181,15 +193,21 @@ func TestWakingWorkersWarmUp(t *testing.T) {
 				t.Fatal(err)
 			}
 			time.Sleep(10 * time.Second)
+			mu.Lock()
+			defer mu.Unlock()
 			if s := f.stateOf("new"); fetches != want || s != Up && s != Asleep {
 				t.Errorf("%s: %d warm-ups, want %d; it is %s", what, fetches, want, s)
 			}
 		}
 		after("asleep", 0, func() error { return f.Sleep("new", -1) })
 		after("awake", 1, func() error { return f.Wake("new") })
-		after("restarted", 2, func() error { said.Instance = "two"; return nil })
+		after("restarted", 2, func() error { return set(func() { said.Instance = "two" }) })
 		f.holds("new", r)
-		after("out of reach", 2, func() error { lost = true; time.Sleep(10 * time.Second); lost = false; return nil })
+		after("out of reach", 2, func() error {
+			_ = set(func() { lost = true })
+			time.Sleep(10 * time.Second)
+			return set(func() { lost = false })
+		})
 		if f.warmUpOf("old") != nil {
 			t.Error("the first worker was warmed up")
 		}
