@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -149,18 +150,16 @@ func TestAWorkerWarmsUpBeforeItGetsRequests(t *testing.T) {
 // only out of reach; and the first of a fleet has nowhere to fetch from.
 func TestWakingWorkersWarmUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex // guards what follows
-		fetches := 0
+		var fetches atomic.Int32
 		fresh := scripted(func(_ context.Context, r *parley.Request, yield func(parley.Delta, error) bool) {
 			if r.Fetch != nil && r.Fetch.Only {
-				mu.Lock()
-				fetches++
-				mu.Unlock()
+				fetches.Add(1)
 				yield(parley.Delta{Transfer: &parley.Transfer{CameTokens: 496}, Usage: &parley.Usage{}}, nil)
 				return
 			}
 			answers(yield, nil, 0)
 		})
+		var mu sync.Mutex // guards what follows
 		said := Condition{Instance: "one", Format: "f", BlockBytes: 1024}
 		lost := false
 		m := fresh.warmable("new")
@@ -193,10 +192,8 @@ func TestWakingWorkersWarmUp(t *testing.T) {
 				t.Fatal(err)
 			}
 			time.Sleep(10 * time.Second)
-			mu.Lock()
-			defer mu.Unlock()
-			if s := f.stateOf("new"); fetches != want || s != Up && s != Asleep {
-				t.Errorf("%s: %d warm-ups, want %d; it is %s", what, fetches, want, s)
+			if n, s := int(fetches.Load()), f.stateOf("new"); n != want || s != Up && s != Asleep {
+				t.Errorf("%s: %d warm-ups, want %d; it is %s", what, n, want, s)
 			}
 		}
 		after("asleep", 0, func() error { return f.Sleep("new", -1) })
