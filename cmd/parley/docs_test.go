@@ -17,7 +17,8 @@ import (
 var flagsOfOthers = map[string]bool{"--gpus": true, "--env-file": true, "--settings": true, "--profile": true,
 	"--metrics": true, "--enable-metrics": true, "--enable-sleep-mode": true, "--replicas": true,
 	"--kv-events-config": true, "--reasoning-parser": true, "--sleep-idle-seconds": true,
-	"--auto-scaling-group-name": true, "--desired-capacity": true}
+	"--auto-scaling-group-name": true, "--desired-capacity": true, "--home-dir": true, "--shell": true, "--now": true,
+	"--rm": true, "--restart": true, "--stop-timeout": true}
 
 // TestDocumentsNameRealFlags wants every flag in the documents to be one of a command,
 // or one of another program's.

@@ -169,7 +169,9 @@ func responseErrorCode(code parley.Code) string {
 	switch code {
 	case parley.RateLimited, parley.QuotaExceeded:
 		return "rate_limit_exceeded"
-	case parley.InvalidRequest, parley.Unprocessable, parley.ContextTooLong:
+	case parley.ContextTooLong:
+		return "context_length_exceeded" // by which clients know that they have to shorten the conversation
+	case parley.InvalidRequest, parley.Unprocessable:
 		return "invalid_prompt"
 	}
 	return "server_error"

@@ -1,7 +1,7 @@
 // Chats that outgrow the context, and texts that go along as files.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { answerAtLength, answered, endless, kept, openPage, openPages, say, writing } from './pages.mjs';
+import { answerAtLength, answered, endless, kept, openPage, openPages, say, wantAccessible, writing } from './pages.mjs';
 
 const rig = openPages('--context', '256');
 
@@ -61,6 +61,27 @@ test('what is refused for its length can be sent after all', async () => {
   await answered(page);
   const messages = await kept(rig, page);
   assert.deepEqual([messages.length, messages[0].text, messages[1].status], [2, long, 'completed']);
+  await page.closeClean();
+});
+
+test('a message that can never fit is said to be too long, and leads back to itself', async () => {
+  const page = await openPage(rig);
+  const hopeless = 'The brave cat walks along the sea. '.repeat(200).trim();
+  await page.fill('#prompt', hopeless);
+  await page.getByText('This message is longer than the context of 256 tokens: shorten it.').waitFor();
+  await page.press('#prompt', 'Enter');
+  const refused = page.locator('.broken.error', { hasText: 'fit' });
+  await refused.getByRole('button', { name: 'Edit' }).waitFor();
+  assert.equal(await refused.getByRole('button', { name: 'Try again' }).count(), 0, 'which could only fail');
+  await wantAccessible(page, 'a message that can never fit');
+  await refused.getByRole('button', { name: 'Edit' }).click();
+  const box = page.locator('article.mine textarea');
+  assert.equal(await box.inputValue(), hopeless);
+  await box.fill('Hello!');
+  await box.press('Enter');
+  await answered(page);
+  const messages = await kept(rig, page);
+  assert.equal(messages.at(-1).status, 'completed');
   await page.closeClean();
 });
 
