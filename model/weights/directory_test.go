@@ -143,7 +143,7 @@ func TestShardIndexHostile(t *testing.T) {
 			other := map[string]string{"model-00001-of-00002.safetensors": "model-00002-of-00002.safetensors",
 				"model-00002-of-00002.safetensors": "model-00001-of-00002.safetensors"}
 			index[q] = other[index[q]]
-		}, "lies in"},
+		}, "is in"},
 		{"tensor nowhere", func(_ *testing.T, _ string, index map[string]string) {
 			index["model.extra"] = "model-00001-of-00002.safetensors"
 		}, `"model.extra" is not in`},

@@ -343,7 +343,7 @@ func TestAPeerDiesAtEveryStep(t *testing.T) {
 	to, _ := startWorker(t, ServerConfig{Key: transferKey}, model)
 	r := transferPrompt(t, from)
 	r.MaxTokens = 4
-	frame := from.awake.format.BlockBytes + 9
+	frame := from.awake.format.BlockBytes + 5
 	blocks := (len(r.Prompt) - 1) / compute.BlockTokens
 	for cut := range 2*blocks + 1 { // the last one cuts off the frame that says that all is there
 		r.Salt = parley.Salt{byte(cut), 1}
@@ -397,7 +397,7 @@ func TestAReceiverDiesAtEveryStep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	frame := from.awake.format.BlockBytes + 9
+	frame := from.awake.format.BlockBytes + 5
 	blocks := len(r.Prompt) / compute.BlockTokens
 	for cut := range 2*blocks + 1 {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(fromURL, "http://"))
