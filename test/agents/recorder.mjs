@@ -21,14 +21,14 @@ function pass(target, seen, req, res) {
   req.on('data', (part) => parts.push(part));
   req.on('end', () => {
     const body = Buffer.concat(parts);
-    const entry = { method: req.method, path: req.url, body: parsed(body), status: 0, type: '', events: 0, answer: '' };
+    // An agent may hang up when it has read the last event, so what came counts, whether or not the answer has ended.
+    const entry = { method: req.method, path: req.url, body: parsed(body), status: 0, type: '', answer: '', get events() { return eventsIn(this.answer); } };
     if (req.method === 'POST') seen.push(entry);
     const onward = request({ host: target.hostname, port: target.port, method: req.method, path: req.url, headers: { ...req.headers, host: target.host } }, (answer) => {
       entry.status = answer.statusCode;
       entry.type = answer.headers['content-type'] ?? '';
       res.writeHead(answer.statusCode, answer.headers);
       answer.on('data', (part) => (entry.answer += part));
-      answer.on('end', () => (entry.events = entry.answer.split('\n').filter((line) => line.startsWith('data:')).length));
       answer.pipe(res);
     });
     onward.on('error', () => res.destroy());
@@ -36,6 +36,8 @@ function pass(target, seen, req, res) {
     onward.end(body);
   });
 }
+
+const eventsIn = (text) => text.split('\n').filter((line) => line.startsWith('data:')).length;
 
 function parsed(body) {
   try {
