@@ -47,11 +47,11 @@ const notFoundPage = `<!doctype html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<title>No such page: Parley</title>
+<title>Page not found: Parley</title>
 </head>
 <body>
 <main>
-<h1>There is no such page</h1>
+<h1>Page not found</h1>
 <p><a href="/">Open the chat</a>, the <a href="/admin">admin page</a> or the <a href="/docs">documentation of the API</a>.</p>
 </main>
 </body>

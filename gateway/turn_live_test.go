@@ -244,7 +244,7 @@ func TestPagesForPeople(t *testing.T) {
 			{"/", "", "Parley speaks"},
 			{"/c/conv_1", "text/html", "page /c/conv_1"}, {"/assets/a-1.js", "*/*", "page /assets/a-1.js"},
 			{"/assets/a/b", "*/*", "Unknown request URL"},
-			{"/nope", "text/html", "There is no such page"}, {"/v1/nope", "application/json", "Unknown request URL"},
+			{"/nope", "text/html", "Page not found"}, {"/v1/nope", "application/json", "Unknown request URL"},
 		} {
 			if _, body := s.do("GET", r.path, "", "Accept", r.accept); !strings.Contains(body, r.want) {
 				t.Errorf("%s for %q gives %s", r.path, r.accept, body)

@@ -199,7 +199,7 @@ func TestRack(t *testing.T) {
 
 // TestDay: a scaler that looks ahead meets the objectives for less than the peak costs
 // around the clock; one that only follows is late for every rise. On the first day both
-// are alike, because there is no earlier day to expect the next one from, so all three days
+// are alike, because the forecast has no earlier day to learn from, so all three days
 // are compared.
 func TestDay(t *testing.T) {
 	t.Parallel()

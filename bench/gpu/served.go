@@ -60,8 +60,9 @@ func Served(ctx context.Context, parley string, shape weights.Shape, quant weigh
 // describeServed says what the engine of a server did.
 func describeServed(sums map[string]float64) string {
 	passes := sums["parley_engine_step_seconds_count"]
-	return fmt.Sprintf("%.0f passes of %.1f tokens in %.2f s, %.0f launched ahead, the device waited %.2f s for the host, "+
-		"%.0f preemptions", passes, sums["parley_engine_step_tokens_sum"]/passes, sums["parley_engine_step_seconds_sum"],
+	return fmt.Sprintf("%.0f passes of %.1f tokens in %.2f s, %.0f launched ahead, "+
+		"the device waited %.2f s for the host, %.0f preemptions",
+		passes, sums["parley_engine_step_tokens_sum"]/passes, sums["parley_engine_step_seconds_sum"],
 		sums["parley_engine_steps_ahead_total"], sums["parley_engine_host_seconds_total"],
 		sums["parley_engine_preemptions_total"])
 }

@@ -57,7 +57,7 @@ func (s *Store) SaveGroup(ctx context.Context, g GroupRule) (before GroupRule, e
 func (s *Store) DeleteGroup(ctx context.Context, name string) (before GroupRule, err error) {
 	return before, s.db.WriteReserved(ctx, func(t *db.Tx) error {
 		if before, err = takeGroup(t, name); err == nil && before.Name == "" {
-			err = parley.Errorf(parley.NotFound, "There is no group %q in the store.", clip(name))
+			err = parley.Errorf(parley.NotFound, "Group %q does not exist in the store.", clip(name))
 		}
 		return err
 	})

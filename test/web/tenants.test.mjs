@@ -57,7 +57,7 @@ test('a key is made, limited and used for a first chat', async () => {
   keys.site = await makeKey(page, 'site', async (form) => {
     assert.deepEqual(await form.locator('#key-tenants option').evaluateAll((all) => all.map((o) => o.value)), ['local']);
     await form.locator('#key-tenant').fill('acme');
-    await form.getByText('There is no organisation acme yet: this creates it.').waitFor();
+    await form.getByText('Organisation acme does not exist yet and will be created.').waitFor();
     await form.getByLabel('Models, with commas between').fill('polly');
     await form.getByLabel('Tier').selectOption('pro');
     await form.getByLabel('Requests per minute', { exact: true }).fill('600');

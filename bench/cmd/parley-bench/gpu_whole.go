@@ -166,13 +166,14 @@ func servedCheck(ctx context.Context, f *gpuFlags, name string) (wholeResult, er
 	if err != nil {
 		return wholeResult{}, err
 	}
-	took, described, err := gpu.Served(ctx, f.parley, shape, weights.BF16, fmt.Sprintf("cuda:%d", f.device), offlineBatch)
+	device := fmt.Sprintf("cuda:%d", f.device)
+	took, described, err := gpu.Served(ctx, f.parley, shape, weights.BF16, device, offlineBatch)
 	if err != nil {
 		return wholeResult{}, err
 	}
 	rate := float64(offlineBatch.OutputTokens()) / took.Seconds()
-	text := fmt.Sprintf("%.0f tok/s through HTTP, %.2f of %.0f offline, bar %.2f; %s", rate, rate/alone, alone, servedLeast,
-		described)
+	text := fmt.Sprintf("%.0f tok/s through HTTP, %.2f of %.0f offline, bar %.2f; %s",
+		rate, rate/alone, alone, servedLeast, described)
 	return wholeResult{text, rate/alone >= servedLeast}, nil
 }
 

@@ -1,4 +1,4 @@
-import{$ as e,B as t,E as n,J as r,L as i,M as a,N as o,R as s,U as c,X as l,Z as u,et as d,ft as f,j as p,lt as m,nt as h,pt as g,q as _,tt as v,ut as y,y as b,z as x}from"./sse-CIjO2GIf.js";import{n as S,t as C}from"./admin-BSA_duKV.js";var w=`# Runbook
+import{$ as e,B as t,E as n,J as r,L as i,M as a,N as o,R as s,U as c,X as l,Z as u,et as d,ft as f,j as p,lt as m,nt as h,pt as g,q as _,tt as v,ut as y,y as b,z as x}from"./sse-CIjO2GIf.js";import{n as S,t as C}from"./admin-Rj_qABuh.js";var w=`# Runbook
 
 What to do when an alert fires. The alerts are in \`deploy/alerts/parley.yaml\`, a Grafana dashboard in
 \`deploy/grafana/parley.json\`. Without either, the server itself keeps 30 days of history: open \`/admin\`, or run \`parley top\`.
