@@ -16,7 +16,8 @@ import (
 const (
 	reconnectFirst = 100 * time.Millisecond
 	reconnectMost  = 10 * time.Second
-	// askAgain is when what an index still wants is asked for again.
+	// askAgain is when what an index still wants is asked for again, and what a
+	// stream that has gone quiet may have lost.
 	askAgain = 2 * time.Second
 )
 
@@ -79,7 +80,7 @@ func (r *Remote) followZMQ(ctx context.Context, to Listener) error {
 	messages, failed := make(chan [][]byte, 256), make(chan error, 1)
 	go receive(ctx, conn, messages, failed)
 	to.Connected()
-	f.ask(ctx, f.first())
+	f.ask(ctx, f.unheard())
 	return f.run(ctx, messages, failed)
 }
 
@@ -112,9 +113,11 @@ type follower struct {
 	next uint64
 }
 
-// first is what is asked for on a new connection, so that an engine in which
-// nothing happens is known, too: what was published since the connection before.
-func (f *follower) first() kvindex.Ask {
+// unheard asks for what was published and not received. On a new connection that is
+// what came since the one before. A stream that has gone quiet is asked again: the
+// engine may take a subscription after it has answered the replay, and it drops
+// messages of a subscriber that is slow; no later batch would show the gap.
+func (f *follower) unheard() kvindex.Ask {
 	if f.remote.Source("").Replay {
 		return kvindex.Ask{Replay: true, From: f.remote.heard.Load()}
 	}
@@ -124,9 +127,11 @@ func (f *follower) first() kvindex.Ask {
 func (f *follower) run(ctx context.Context, messages <-chan [][]byte, failed <-chan error) error {
 	again := time.NewTicker(askAgain)
 	defer again.Stop()
+	quiet := 0 // ticks since the latest message
 	for {
 		select {
 		case m := <-messages:
+			quiet = 0
 			b, err := f.batch(m)
 			if err != nil {
 				return err
@@ -136,7 +141,11 @@ func (f *follower) run(ctx context.Context, messages <-chan [][]byte, failed <-c
 				f.ask(ctx, f.to.Batch(b))
 			}
 		case <-again.C:
-			f.ask(ctx, f.to.Wants())
+			want := f.to.Wants()
+			if quiet++; want == (kvindex.Ask{}) && quietAsks(quiet) {
+				want = f.unheard()
+			}
+			f.ask(ctx, want)
 		case err := <-failed:
 			return err
 		case <-ctx.Done():
@@ -144,6 +153,10 @@ func (f *follower) run(ctx context.Context, messages <-chan [][]byte, failed <-c
 		}
 	}
 }
+
+// quietAsks reports whether a stream that has been quiet for a number of ticks is asked
+// now: after 1, 2, 4, 8, 16 and each 32, so that an idle engine is asked once a minute.
+func quietAsks(ticks int) bool { return ticks&(ticks-1) == 0 || ticks%32 == 0 }
 
 // batch reads a message: topic, number, payload. Replays of some engines have
 // no topic, so that it is read from its end.

@@ -159,6 +159,27 @@ func TestFollowersCatchUp(t *testing.T) {
 	stop()
 }
 
+// TestLastBatchesAreLost has a subscription that never arrives: no later batch shows
+// that batches are missing, so that a quiet stream has to be asked.
+func TestLastBatchesAreLost(t *testing.T) {
+	p, cfg := publisherFor(t, 1000)
+	defer p.Close()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	silent := zmq.NewPublisher(l, 1)
+	defer silent.Close()
+	cfg.Events = "tcp://" + l.Addr().String()
+	r := dial(t, cfg)
+	m := newMirror(t, r.Source(""))
+	defer follow(t, r, m)()
+	p.Publish(time.Now(), chainOf(tokensFrom(0, 32), parley.Salt{}))
+	m.until(t, 2)
+	p.Publish(time.Now(), chainOf(tokensFrom(1000, 48), parley.Salt{}))
+	m.until(t, 5)
+}
+
 // TestReconnectionKeepsWhatIsKnown follows more batches than can be repeated,
 // loses the connection, and goes on: nothing may be forgotten.
 func TestReconnectionKeepsWhatIsKnown(t *testing.T) {
