@@ -203,6 +203,9 @@ type rhythm struct {
 	since time.Time
 	// workers write side by side.
 	workers int
+	// gap is the latest time between two tokens, and gapSeconds the same in seconds.
+	gap        time.Duration
+	gapSeconds float64
 }
 
 const (
@@ -218,20 +221,29 @@ const (
 	rises, falls = 1.05, 0.8
 )
 
-// learn takes in the time from one token of an entry to its next.
-func (r *rhythm) learn(gap time.Duration, now time.Time) {
-	x := gap.Seconds()
+// learn takes in the time in which tokens of an entry came, and reports whether time has
+// passed since it was last called: the tokens of a pass often come at one time, and after
+// the same time.
+func (r *rhythm) learn(took time.Duration, tokens int, now time.Time) (later bool) {
+	if tokens > 1 {
+		took /= time.Duration(tokens)
+	}
+	if took != r.gap {
+		r.gap, r.gapSeconds = took, took.Seconds()
+	}
+	x := r.gapSeconds
 	if r.present == 0 {
 		r.present, r.least, r.at, r.since = x, x, now, now
-		return
+		return false
 	}
 	x = min(x, oddGap*r.present) // it may have been the reader who was slow
 	r.present += (x - r.present) / 32
-	if passed := now.Sub(r.at); passed != 0 { // the tokens of a pass often come at one time
-		r.least *= math.Exp(float64(passed) / float64(rhythmMemory))
+	if later = now != r.at; later {
+		r.least *= math.Exp(float64(now.Sub(r.at)) / float64(rhythmMemory))
 		r.at = now
 	}
 	r.least = min(r.least, r.present)
+	return later
 }
 
 // due reports whether it is time to adjust the limit.

@@ -28,6 +28,8 @@ type crowd struct {
 	// spare is memory of requests and scripts that have ended.
 	spare   []*request
 	scripts []*script
+	parts   []traffic.Part // of the script that is written
+	tokens  []parley.Token // all zero
 }
 
 // talks are what users want, one after the other.
@@ -117,26 +119,39 @@ func (c *crowd) write(spec *traffic.Request) *script {
 	t := &script{}
 	if n := len(c.scripts); n > 0 {
 		t, c.scripts = c.scripts[n-1], c.scripts[:n-1]
-		*t = script{tokens: t.tokens[:0], keys: t.keys[:0]}
+		*t = script{names: t.names[:0], keys: t.keys[:0]}
 	}
-	prompt := spec.Prompt
+	parts := append(c.parts[:0], spec.Prompt...)
 	if c.stamped() {
-		prompt = slices.Insert(slices.Clone(prompt), 0, c.once(traffic.System, 8))
+		parts = slices.Insert(parts, 0, c.once(traffic.System, 8))
 	}
-	for _, p := range prompt {
-		t.tokens = c.talks.content.AppendTokens(t.tokens, p)
+	for _, p := range parts {
+		t.prompt += p.Tokens
 	}
-	t.prompt = len(t.tokens)
 	answer := traffic.Part{Role: traffic.Assistant, Key: spec.Answer, Tokens: spec.OutputTokens}
 	if answer.Key == 0 {
 		answer = c.once(traffic.Assistant, spec.OutputTokens)
 	}
-	t.tokens = c.talks.content.AppendTokens(t.tokens, answer)
+	parts = append(parts, answer)
+	t.names = c.talks.content.AppendNames(t.names, parts, blockTokens)
+	for _, name := range t.names[:t.prompt/blockTokens] {
+		t.keys = append(t.keys, name.Key())
+	}
+	t.tokens = c.blank(t.prompt + answer.Tokens)
+	c.parts = parts
 	t.most = max(c.MaxOutput, spec.OutputTokens)
 	if c.MaxOutput == 0 && c.talks.workload != nil {
 		t.most = max(c.talks.workload.Output.Most, spec.OutputTokens)
 	}
 	return t
+}
+
+// blank returns n tokens. Blocks have their names, so it does not matter what tokens are.
+func (c *crowd) blank(n int) []parley.Token {
+	if n > len(c.tokens) {
+		c.tokens = make([]parley.Token, max(n, 2*len(c.tokens)))
+	}
+	return c.tokens[:n:n]
 }
 
 // request returns a new attempt.
@@ -187,21 +202,10 @@ func (u *user) attempt() {
 		u.leave()
 		return
 	}
-	u.name(r)
 	if u.attempts++; c.Patience > 0 {
 		c.station.clock.after(c.Patience, func() { u.losePatience(r) })
 	}
 	c.station.arrive(r)
-}
-
-// name names the blocks of a prompt, once for the router and the worker.
-func (u *user) name(r *request) {
-	r.seq.Prepare()
-	if len(u.script.keys) == 0 {
-		for _, name := range r.seq.Names() {
-			u.script.keys = append(u.script.keys, name.Key())
-		}
-	}
 }
 
 // losePatience hangs up, if no token has come.

@@ -9,13 +9,15 @@ import (
 	"parley/route"
 )
 
-// A script is the prompt of a request and the answer that will be written.
+// A script is the prompt of a request and the answer that will be written, and the names of
+// their blocks.
 type script struct {
 	tokens []parley.Token
+	names  []parley.BlockHash
 	// prompt is how many of them are the prompt, most how long an answer the client
 	// allows.
 	prompt, most int
-	keys         []parley.BlockKey
+	keys         []parley.BlockKey // of the prompt
 }
 
 // output returns how long the answer will be.
@@ -69,6 +71,7 @@ func (r *request) prepare(objective time.Duration, now time.Duration) {
 	}
 	r.seq.Tokens, r.seq.Prompt, r.seq.Most = r.tokens[:known], known, r.prompt+r.most
 	r.seq.Class, r.seq.Tenant, r.seq.Owner = r.entry.Class, r.entry.Tenant, r
+	r.seq.SetNames(r.names)
 	r.seq.Objective, r.seq.Waited = objective, now-r.times.came
 }
 

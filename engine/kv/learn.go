@@ -67,6 +67,7 @@ type learner struct {
 	again   [kinds][buckets]float64 // were used at that age
 	ended   [kinds][buckets]float64 // left that age: used, or grown older
 	waiting [kinds][buckets]float64 // are at that age now
+	known   [kinds]bool             // there was such a block
 	// worth is the expected hits per second of keeping a block, for the best
 	// length of time, at the lower edge of each bucket.
 	worth [kinds][buckets + 1]float64
@@ -101,6 +102,7 @@ func newLearner() *learner {
 
 // arrive, grow, reuse and lose move blocks through the ages.
 func (l *learner) arrive(kind uint8, blocks int) {
+	l.known[kind] = true
 	l.waiting[kind][0] += float64(blocks)
 	l.spanBlocks += (float64(blocks) - l.spanBlocks) / 128
 }
@@ -145,6 +147,9 @@ func (l *learner) observed(kind, k int) (again, of float64) {
 func (l *learner) estimate(kind int) {
 	var chance, allAgain, allOf [buckets]float64
 	for other := range kinds {
+		if !l.known[other] {
+			continue
+		}
 		again, ended, waiting := &l.again[other], &l.ended[other], &l.waiting[other]
 		for k := range buckets {
 			allAgain[k] += again[k]
@@ -170,13 +175,17 @@ func (l *learner) estimate(kind int) {
 // until hit or eviction. With a price per block and second, exactly the blocks
 // worth more than the price are worth keeping.
 func (l *learner) value(kind int, chance *[buckets]float64) {
+	var width, half, stays [buckets]float64
+	for k := range buckets {
+		width[k], half[k], stays[k] = l.edges[k+1]-l.edges[k], 1-chance[k]/2, 1-chance[k]
+	}
 	for k := range buckets {
 		alive, hits, seconds := 1.0, 0.0, 0.0
 		bestHits, bestSeconds := 0.0, 1.0
 		for m := k; m < buckets; m++ {
 			hits += alive * chance[m]
-			seconds += alive * (l.edges[m+1] - l.edges[m]) * (1 - chance[m]/2)
-			alive *= 1 - chance[m]
+			seconds += alive * width[m] * half[m]
+			alive *= stays[m]
 			if hits*bestSeconds > bestHits*seconds {
 				bestHits, bestSeconds = hits, seconds
 			}

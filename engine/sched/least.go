@@ -11,6 +11,10 @@ package sched
 type least struct {
 	known [3][3]float64 // sum of the products of features with each other
 	sums  [3]float64    // sum of the features
+	// free are the best weights of any sign, and explained how much of the squares they
+	// explain, as solve found them.
+	free      [3]float64
+	explained float64
 }
 
 const (
@@ -25,10 +29,10 @@ const (
 	alike = 1e-12
 )
 
-// add takes in the features of one measurement.
+// add takes in the features of one measurement. It is called in turns with solve.
 func (l *least) add(x [3]float64) {
-	free, explained := l.among(all)
-	if explained == 0 {
+	free := l.free
+	if l.explained == 0 {
 		free = l.solve()
 	}
 	var seen [3]float64 // known · x
@@ -60,8 +64,9 @@ const all = 1<<3 - 1
 func (l *least) solve() (best [3]float64) {
 	most := 0.0
 	for choice := 1; choice <= all; choice++ {
-		if w, explained := l.among(choice); explained > most && min(w[0], w[1], w[2]) >= 0 {
-			best, most = w, explained
+		l.free, l.explained = l.among(choice)
+		if l.explained > most && min(l.free[0], l.free[1], l.free[2]) >= 0 {
+			best, most = l.free, l.explained
 		}
 	}
 	return best
@@ -72,22 +77,22 @@ func (l *least) solve() (best [3]float64) {
 // tell the chosen ones apart.
 func (l *least) among(choice int) (w [3]float64, explained float64) {
 	a, b := l.known, l.sums
+	chosen := func(i int) bool { return choice&(1<<i) != 0 }
+	whole := [3]float64{a[0][0] + doubt, a[1][1] + doubt, a[2][2] + doubt}
 	for i := range a {
-		if choice&(1<<i) == 0 {
-			a[i], b[i] = [3]float64{}, 0
-			for j := range a {
-				a[j][i] = 0
-			}
-			a[i][i] = 1
-		}
-		a[i][i] += doubt
+		a[i][i] = whole[i]
 	}
-	whole := [3]float64{a[0][0], a[1][1], a[2][2]}
 	for i := range a { // elimination without pivots: the matrix is positive definite
+		if !chosen(i) {
+			continue
+		}
 		if !(a[i][i] > alike*whole[i]) {
 			return [3]float64{}, 0
 		}
 		for k := i + 1; k < len(a); k++ {
+			if !chosen(k) {
+				continue
+			}
 			f := a[k][i] / a[i][i]
 			for j := i; j < len(a); j++ {
 				a[k][j] -= f * a[i][j]
@@ -96,6 +101,9 @@ func (l *least) among(choice int) (w [3]float64, explained float64) {
 		}
 	}
 	for i := len(a) - 1; i >= 0; i-- {
+		if !chosen(i) {
+			continue
+		}
 		w[i] = b[i]
 		for j := i + 1; j < len(a); j++ {
 			w[i] -= a[i][j] * w[j]

@@ -131,10 +131,11 @@ func (q *Seq) hash(n int) {
 func (q *Seq) Prepare() { q.hash(q.Prompt) }
 
 // Reset makes a sequence that has left the scheduler an empty one, and keeps its memory.
-func (q *Seq) Reset() { *q = Seq{hashes: q.hashes[:0], Table: q.Table} }
+func (q *Seq) Reset() { *q = Seq{Table: q.Table} }
 
-// Names returns those of the blocks that were named so far: the leading full ones.
-func (q *Seq) Names() []parley.BlockHash { return q.hashes }
+// SetNames gives the sequence the names of its leading full blocks, which it need not
+// compute then: of known tokens, and of any that are to come. They are only read.
+func (q *Seq) SetNames(names []parley.BlockHash) { q.hashes = slices.Clip(names) }
 
 // runs reports whether the sequence has memory, and so is running.
 func (q *Seq) runs() bool { return len(q.Table.Blocks) > 0 }
