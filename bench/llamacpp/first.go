@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
+	"parley/cli/remote"
 	"parley/compute"
 	"parley/compute/cpu"
 	"parley/compute/cuda"
@@ -131,20 +133,23 @@ func (l *Lab) barePrompt(path string, prompt int) (took time.Duration, err error
 		return 0, err
 	}
 	r := newRunner(network, limits.Blocks)
+	first := time.Duration(0)
 	for range 2 {
+		first = took
 		begun := time.Now()
 		for past := 0; past < prompt; past += limits.Rows {
 			r.pass(past, min(limits.Rows, prompt-past))
 		}
 		took = time.Since(begun)
 	}
+	l.log("prompt of %d, bare network: first %v, then %v", prompt, first, took)
 	return took, nil
 }
 
 // servePrompts starts a server and asks it for one token after each of n
-// prompts that share nothing.
+// prompts that share nothing, and that its cache holds together.
 func (l *Lab) servePrompts(ctx context.Context, path string, prompt, n int) (took []time.Duration, err error) {
-	s, err := l.startOurs(ctx, path, room{1, prompt + 64})
+	s, err := l.startOurs(ctx, path, room{1, n * (prompt + 64)})
 	if err != nil {
 		return nil, err
 	}
@@ -160,8 +165,34 @@ func (l *Lab) servePrompts(ctx context.Context, path string, prompt, n int) (too
 				prompt, record.Message, s.said.text())
 		}
 		took = append(took, time.Duration(record.TTFT))
+		if err := s.logStages(ctx, l, prompt, i); err != nil {
+			return nil, err
+		}
 	}
 	return took, nil
+}
+
+// logStages logs what all requests spent in each stage, and how many passes they took, after the request of that
+// number.
+func (s *server) logStages(ctx context.Context, l *Lab, prompt, number int) error {
+	metrics, err := s.metrics(ctx)
+	if err != nil {
+		return err
+	}
+	var stages []string
+	passes := 0.0
+	for _, m := range metrics {
+		switch m.Name {
+		case "parley_stage_seconds_sum":
+			stages = append(stages, fmt.Sprintf("%s %.2f ms", remote.Label(m.Labels, "stage"), 1000*m.Value))
+		case "parley_engine_step_seconds_sum":
+			stages = append(stages, fmt.Sprintf("passes %.2f ms", 1000*m.Value))
+		case "parley_engine_step_seconds_count":
+			passes += m.Value
+		}
+	}
+	l.log("prompt of %d, after request %d, %.0f passes: %s", prompt, number+1, passes, strings.Join(stages, ", "))
+	return nil
 }
 
 // listens returns when the server names its models.

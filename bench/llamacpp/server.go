@@ -94,18 +94,24 @@ func (p *Parley) Run(ctx context.Context, plan load.Plan) (*load.Result, error) 
 
 // Metrics returns the sums of the server's metrics by their names.
 func (p *Parley) Metrics(ctx context.Context) (sums map[string]float64, err error) {
-	client := remote.Client{Root: strings.TrimSuffix(p.server.URL(), "/v1"), HTTP: http.DefaultClient}
+	metrics, err := p.server.metrics(ctx)
+	sums = map[string]float64{}
+	for _, m := range metrics {
+		sums[m.Name] += m.Value
+	}
+	return sums, err
+}
+
+// metrics returns what the server counts.
+func (s *server) metrics(ctx context.Context) ([]remote.Metric, error) {
+	client := remote.Client{Root: strings.TrimSuffix(s.URL(), "/v1"), HTTP: http.DefaultClient}
 	response, err := client.Send(ctx, http.MethodGet, "/metrics", nil)
 	if err != nil {
 		return nil, err
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(response.Body, remote.DocumentBytesMax))
-	sums = map[string]float64{}
-	for _, m := range remote.ParseMetrics(text) {
-		sums[m.Name] += m.Value
-	}
-	return sums, err
+	return remote.ParseMetrics(text), err
 }
 
 // Stop ends the server.
