@@ -236,8 +236,8 @@ sbom: build ## a software bill of materials of bin/parley, CycloneDX 1.6, in bin
 	$(BIN) licenses --format cyclonedx > bin/parley.cdx.json
 
 .PHONY: pack-ptx
-pack-ptx: ## pack the compiled GPU kernels again, after a change of compute/cuda/ptx without make generate
-	$(GO) test ./compute/cuda -run TestPackPTX -args -rewrite
+pack-ptx: ## pack the compiled GPU kernels again, after a change of compute/cuda/ptx without make generate; needs xz
+	./compute/cuda/kernels/pack.sh
 
 .PHONY: generate
 generate: ## write the generated files again: assembly kernels, GPU kernels, built-in models

@@ -1,7 +1,9 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"unsafe"
 
 	"parley/compute"
@@ -275,12 +277,17 @@ func (c *CUDA) load(module string, triples ...any) error {
 
 // loadShapes compiles a module and returns its kernels of the given shapes.
 func (c *CUDA) loadShapes(module string, shapes []libcuda.Kernel) ([]kernel, error) {
-	source, err := readPTX(module)
-	if hopper, missing := readPTX(module + "_90a"); c.hopper() && missing == nil {
-		source, err = hopper, nil
+	var source []byte
+	err := fs.ErrNotExist
+	if c.hopper() {
+		source, err = readPTX(module + "_90a")
+	}
+	if err == nil {
 		for i := range shapes {
 			shapes[i].Early = true
 		}
+	} else if errors.Is(err, fs.ErrNotExist) {
+		source, err = readPTX(module)
 	}
 	if err != nil {
 		return nil, err

@@ -62,7 +62,7 @@ var layers = [][]string{
 	{"worker/workertest"},
 	{"internal/stat", "internal/chart", "internal/term", "internal/largepage", "internal/local", "internal/tlsfile",
 		"internal/logrepeat", "internal/licenses", "internal/gctune", "internal/clientconfig",
-		"internal/supervise", "internal/fairshare", "internal/suggest"},
+		"internal/supervise", "internal/fairshare", "internal/suggest", "internal/lzma"},
 	{"."},
 }
 
