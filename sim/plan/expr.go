@@ -3,10 +3,8 @@ package plan
 import (
 	"encoding/json"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -83,40 +81,112 @@ func truth(b bool) float64 {
 	return 0
 }
 
+// An exprParser reads a formula by precedence climbing. The language is small; Go's own
+// parser would bring as much code as all of package plan.
+type exprParser struct {
+	text  string // what is left
+	depth int
+}
+
+// depthMax bounds the nesting of a formula, and with it the stack that reading takes.
+const depthMax = 100
+
 // parseExpr reads a formula.
 func parseExpr(text string) (*Expr, error) {
-	tree, err := parser.ParseExpr(text)
-	if err != nil {
-		return nil, fmt.Errorf("formula %q: %w", text, err)
+	p := &exprParser{text: text}
+	e, err := p.binary(1)
+	if err == nil && p.peek() != "" {
+		err = fmt.Errorf("%q is not expected", p.peek())
 	}
-	e, err := fromAST(tree)
 	if err != nil {
 		return nil, fmt.Errorf("formula %q: %w", text, err)
 	}
 	return e, nil
 }
 
-func fromAST(tree ast.Expr) (*Expr, error) {
-	switch t := tree.(type) {
-	case *ast.BasicLit:
-		number, err := strconv.ParseFloat(t.Value, 64)
-		return &Expr{number: number}, err
-	case *ast.Ident:
-		return &Expr{name: t.Name}, nil
-	case *ast.ParenExpr:
-		return fromAST(t.X)
-	case *ast.BinaryExpr:
-		return operation(t.Op.String(), t.X, t.Y)
-	case *ast.CallExpr:
-		if name, ok := t.Fun.(*ast.Ident); ok {
-			return operation(name.Name, t.Args...)
+// exprToken matches a number, a name, an operator or a bracket.
+var exprToken = regexp.MustCompile(`^(?:\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|[\pL_][\pL\d_]*|>=|.)`)
+
+// peek returns the next token, "" at the end.
+func (p *exprParser) peek() string {
+	p.text = strings.TrimSpace(p.text)
+	return exprToken.FindString(p.text)
+}
+
+func (p *exprParser) take() string {
+	token := p.peek()
+	p.text = p.text[len(token):]
+	return token
+}
+
+func (p *exprParser) expect(token string) error {
+	if got := p.take(); got != token {
+		return fmt.Errorf("%q is not %q", got, token)
+	}
+	return nil
+}
+
+// binary reads operands joined by operators that bind at least as strongly as level.
+func (p *exprParser) binary(level int) (*Expr, error) {
+	if p.depth++; p.depth > depthMax {
+		return nil, fmt.Errorf("more than %d levels", depthMax)
+	}
+	defer func() { p.depth-- }()
+	left, err := p.operand()
+	for err == nil && precedences[p.peek()] >= level {
+		op := p.take()
+		var right *Expr
+		if right, err = p.binary(precedences[op] + 1); err == nil {
+			left, err = operation(op, left, right)
 		}
 	}
-	return nil, fmt.Errorf("%T has no meaning here", tree)
+	return left, err
+}
+
+// operand reads a number, a cell, a call or a formula in parentheses.
+func (p *exprParser) operand() (*Expr, error) {
+	token := p.take()
+	switch {
+	case token == "(":
+		e, err := p.binary(1)
+		if err != nil {
+			return nil, err
+		}
+		return e, p.expect(")")
+	case isWord(token) && p.peek() == "(":
+		args, err := p.arguments()
+		if err != nil {
+			return nil, err
+		}
+		return operation(token, args...)
+	case isWord(token):
+		return &Expr{name: token}, nil
+	}
+	number, err := strconv.ParseFloat(token, 64)
+	if err != nil {
+		return nil, fmt.Errorf("%q is not a number or a name", token)
+	}
+	return &Expr{number: number}, nil
+}
+
+func (p *exprParser) arguments() (list []*Expr, err error) {
+	for separator := "("; ; separator = "," {
+		if err := p.expect(separator); err != nil {
+			return nil, err
+		}
+		arg, err := p.binary(1)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, arg)
+		if p.peek() == ")" {
+			return list, p.expect(")")
+		}
+	}
 }
 
 // operation builds a node after checking that it has as many operands as it takes.
-func operation(op string, operands ...ast.Expr) (*Expr, error) {
+func operation(op string, operands ...*Expr) (*Expr, error) {
 	want := 0
 	switch {
 	case operations[op] != nil:
@@ -129,15 +199,7 @@ func operation(op string, operands ...ast.Expr) (*Expr, error) {
 	if want == 0 || want != len(operands) {
 		return nil, fmt.Errorf("no operation %s of %d operands", op, len(operands))
 	}
-	e := &Expr{op: op}
-	for _, o := range operands {
-		arg, err := fromAST(o)
-		if err != nil {
-			return nil, err
-		}
-		e.args = append(e.args, arg)
-	}
-	return e, nil
+	return &Expr{op: op, args: operands}, nil
 }
 
 // eval computes the formula; of gives the values of cells.
@@ -206,5 +268,10 @@ func (e *Expr) formatIn(outer int, show func(string) string) string {
 	}
 }
 
+// isWord reports whether a token is a name rather than a number, an operator or nothing.
+func isWord(token string) bool { return wordPattern.MatchString(token) }
+
+var wordPattern = regexp.MustCompile(`^[\pL_][\pL\d_]*$`)
+
 // isName reports whether text can be the name of a cell.
-func isName(text string) bool { return token.IsIdentifier(text) && text == strings.ToLower(text) }
+func isName(text string) bool { return isWord(text) && text == strings.ToLower(text) }

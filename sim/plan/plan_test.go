@@ -185,7 +185,11 @@ func TestSheetRefuses(t *testing.T) {
 		"a = 1 + | n | x":              "formula",
 		"a = sin(1) | n | x":           "no operation sin",
 		"a = min(1) | n | x":           "no operation min of 1",
-		"a = func() {} | n | x":        "no meaning",
+		"a = func() {} | n | x":        "is not a number or a name",
+		"a = 1 2 | n | x":              `"2" is not expected`,
+		"a = (1 + 2 | n | x":           `"" is not ")"`,
+		"a = max(1 2) | n | x":         `"2" is not ","`,
+		"a = 1 $ 2 | n | x":            `"$" is not expected`,
 		"## Limits\nx = 1 | {gone}":    `no cell "gone"`,
 		"A = 1 | n | x":                "not a new name",
 	} {
@@ -338,6 +342,29 @@ func TestWindowBoundsASession(t *testing.T) {
 	p := planFor(t, "model=70b,layers=4,window_layers=3,window=1024,context=4096")
 	if got, want := p.Values["kv_session"], p.Values["kv_token"]/4*(4096+3*1024); got != want {
 		t.Errorf("%g, want %g", got, want)
+	}
+}
+
+// TestPrecedence compares formulas with their trees.
+func TestPrecedence(t *testing.T) {
+	for text, want := range map[string]string{
+		"1 - 2 - 3":              `["-",["-",1,2],3]`,
+		"1 - (2 - 3)":            `["-",1,["-",2,3]]`,
+		"1 + 2 * 3 / 4 >= .5":    `["\u003e=",["+",1,["/",["*",2,3],4]],0.5]`,
+		"a_b*2.5e-3+max(x, (y))": `["+",["*","a_b",0.0025],["max","x","y"]]`,
+		"when(a < 1, b, c)":      `["when",["\u003c","a",1],"b","c"]`,
+	} {
+		e, err := parseExpr(text)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if got, err := json.Marshal(e); err != nil || string(got) != want {
+			t.Errorf("%s is read as %s, want %s, %v", text, got, want, err)
+		}
+	}
+	if _, err := parseExpr(strings.Repeat("(", 1_000_000)); err == nil {
+		t.Error("a million parentheses are read")
 	}
 }
 
