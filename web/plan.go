@@ -1,12 +1,6 @@
 package web
 
-import (
-	"bytes"
-	_ "embed"
-)
-
-//go:embed dist/plan.js
-var planScript []byte
+import "bytes"
 
 // planFrame is the page of a plan around its data and its script. The policy
 // lets it ask for nothing: the file is complete.
@@ -31,6 +25,6 @@ var planFrame = [3]string{`<!doctype html>
 // JSON without the characters that end a script, as encoding/json writes it.
 func PlanPage(data []byte) []byte {
 	return bytes.Join([][]byte{
-		[]byte(planFrame[0]), data, []byte(planFrame[1]), planScript, []byte(planFrame[2]),
+		[]byte(planFrame[0]), data, []byte(planFrame[1]), mustUnpack("dist/plan.js.gz"), []byte(planFrame[2]),
 	}, nil)
 }

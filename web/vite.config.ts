@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { brotliCompressSync, constants } from 'node:zlib';
+import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
 import { svelte } from '@sveltejs/vite-plugin-svelte';
 import { defineConfig, type Plugin } from 'vite';
 import { prerender } from './prerender';
@@ -36,16 +36,21 @@ function recordSources(): Plugin {
   };
 }
 
-/** Puts a compressed form beside each text, as small as Brotli can make it: the server is not asked to do that. */
-function compressTexts(): Plugin {
+/** Replaces each text by its compressed forms, as small as gzip and Brotli can make them: the program embeds no others. */
+export function compressTexts(): Plugin {
   return {
     name: 'compress-texts',
     apply: 'build',
     writeBundle(options, bundle) {
       const dir = options.dir ?? 'dist';
-      for (const name of Object.keys(bundle).filter((n) => /\.(html|js|css)$/.test(n))) {
-        const packed = brotliCompressSync(readFileSync(join(dir, name)), { params: { [constants.BROTLI_PARAM_QUALITY]: 11 } });
-        writeFileSync(join(dir, `${name}.br`), packed);
+      for (const name of Object.keys(bundle).filter((n) => /\.(html|js|css|txt)$/.test(n))) {
+        const file = join(dir, name);
+        const text = readFileSync(file);
+        writeFileSync(`${file}.gz`, gzipSync(text, { level: 9 }));
+        if (!/^(licenses\.txt|plan\.js)$/.test(name)) {
+          writeFileSync(`${file}.br`, brotliCompressSync(text, { params: { [constants.BROTLI_PARAM_QUALITY]: 11 } }));
+        }
+        rmSync(file);
       }
     },
   };

@@ -1,5 +1,6 @@
 import { svelte } from '@sveltejs/vite-plugin-svelte';
 import { defineConfig, type Plugin } from 'vite';
+import { compressTexts } from './vite.config';
 
 /** The page of `parley plan --html` is one file, and uses the fonts of its reader's system. */
 function withoutFonts(): Plugin {
@@ -12,9 +13,9 @@ function withoutFonts(): Plugin {
   };
 }
 
-/** Builds dist/plan.js: all code and styles of that page in one script. */
+/** Builds dist/plan.js.gz: all code and styles of that page in one script. */
 export default defineConfig({
-  plugins: [withoutFonts(), svelte({ emitCss: false })],
+  plugins: [withoutFonts(), svelte({ emitCss: false }), compressTexts()],
   publicDir: false,
   build: {
     target: 'es2022',

@@ -1,7 +1,8 @@
 // Package web holds the pages that people see: the chat at / and the operator's
 // page at /admin, built from the TypeScript and Svelte sources in src and
 // embedded as they were built, so that the program needs no Node and no other
-// files.
+// files. Texts are embedded compressed alone, by gzip and by Brotli: almost every
+// client takes one of the two, and for the others gzip is unpacked.
 //
 // What must be true of them: they ask no other origin for anything, run under
 // a policy that allows no script or style but their own, stay within the sizes
@@ -16,6 +17,7 @@ import (
 	"embed"
 	"encoding/base64"
 	"encoding/hex"
+	"io"
 	"io/fs"
 	"mime"
 	"net/http"
@@ -29,11 +31,30 @@ import (
 //go:embed dist
 var built embed.FS
 
-//go:embed dist/licenses.txt
-var licenses string
-
 // Licenses returns the licences of the packages that the pages are built with.
-func Licenses() string { return licenses }
+func Licenses() string { return string(mustUnpack("dist/licenses.txt.gz")) }
+
+// mustUnpack returns the contents of an embedded file. It panics if that was not built, which
+// the tests find.
+func mustUnpack(name string) []byte {
+	packed, err := built.ReadFile(name)
+	if err != nil {
+		panic("web: " + err.Error())
+	}
+	plain, err := unpack(packed)
+	if err != nil {
+		panic("web: " + name + ": " + err.Error())
+	}
+	return plain
+}
+
+func unpack(packed []byte) ([]byte, error) {
+	r, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(r)
+}
 
 // policyOf lets a page load from its own origin alone, and run nothing that is
 // not a file of it or was in it when it was built, which is told by its hash. No
@@ -72,11 +93,9 @@ type file struct {
 	policy string
 	// forever: the name holds a hash of the content, so no copy is ever stale.
 	forever bool
-	plain   []byte
-	// brotli is the form that the build made, nil if it made none. packed, of
-	// gzip, is made when the first client wants it; nil if it would not be smaller.
-	brotli []byte
-	packed func() []byte
+	// brotli and packed, of gzip, are the forms that the build made, nil if it made none.
+	brotli, packed []byte
+	plain          func() ([]byte, error)
 }
 
 // New reads the embedded pages.
@@ -89,26 +108,33 @@ func New() (*Pages, error) {
 }
 
 func newPages(dist fs.FS) (*Pages, error) {
-	p := &Pages{files: map[string]*file{}}
+	stored := map[string][]byte{}
 	err := fs.WalkDir(dist, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || name == sourcesName {
 			return err
 		}
-		plain, err := fs.ReadFile(dist, name)
-		p.files["/"+name] = newFile(name, plain)
+		stored[name], err = fs.ReadFile(dist, name)
 		return err
 	})
-	for name, f := range p.files {
-		if of, ok := strings.CutSuffix(name, brotliSuffix); ok {
-			p.files[of].brotli = f.plain
-			delete(p.files, name)
+	p := &Pages{files: map[string]*file{}}
+	for name := range stored {
+		if err != nil {
+			return nil, err
 		}
+		if strings.HasSuffix(name, brotliSuffix) {
+			continue
+		}
+		name = strings.TrimSuffix(name, gzipSuffix)
+		p.files["/"+name], err = newFile(name, stored)
 	}
 	return p, err
 }
 
-// brotliSuffix is the ending of files that hold the compressed form of another.
-const brotliSuffix = ".br"
+// Endings of files that hold the compressed form of another.
+const (
+	brotliSuffix = ".br"
+	gzipSuffix   = ".gz"
+)
 
 // sourcesName is the file in which the build records the hash of its sources.
 const sourcesName = "sources.sha256"
@@ -119,36 +145,33 @@ var kinds = map[string]string{
 	".svg": "image/svg+xml", ".webmanifest": "application/manifest+json", ".woff2": "font/woff2",
 }
 
-func newFile(name string, plain []byte) *file {
+// newFile returns the file of that name from all that is stored.
+func newFile(name string, stored map[string][]byte) (*file, error) {
 	kind, ok := kinds[path.Ext(name)]
 	if !ok {
 		kind = mime.TypeByExtension(path.Ext(name))
 	}
-	sum := sha256.Sum256(plain)
 	f := &file{
 		kind:    kind,
-		tag:     hex.EncodeToString(sum[:8]),
 		forever: strings.HasPrefix(name, "assets/"),
-		plain:   plain,
+		brotli:  stored[name+brotliSuffix],
+		packed:  stored[name+gzipSuffix],
 		policy:  policyOf(nil),
-		packed:  sync.OnceValue(func() []byte { return pack(plain) }),
 	}
-	if path.Ext(name) == ".html" {
-		f.policy = policyOf(plain)
+	content := f.packed
+	f.plain = sync.OnceValues(func() ([]byte, error) { return unpack(content) })
+	if f.packed == nil {
+		content = stored[name]
+		f.plain = func() ([]byte, error) { return content, nil }
 	}
-	return f
-}
-
-// pack compresses, or returns nil where that gains nothing.
-func pack(plain []byte) []byte {
-	var out bytes.Buffer
-	w, _ := gzip.NewWriterLevel(&out, gzip.BestCompression) // the level is a good one
-	_, _ = w.Write(plain)                                   // memory takes everything
-	_ = w.Close()
-	if out.Len() >= len(plain)*9/10 {
-		return nil
+	sum := sha256.Sum256(content)
+	f.tag = hex.EncodeToString(sum[:8])
+	if path.Ext(name) != ".html" {
+		return f, nil
 	}
-	return out.Bytes()
+	plain, err := f.plain()
+	f.policy = policyOf(plain)
+	return f, err
 }
 
 // Has reports whether there is a page or a file of one under that path.
@@ -174,7 +197,11 @@ func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h := w.Header()
-	body, encoding := f.bodyFor(h, r.Header.Values("Accept-Encoding"))
+	body, encoding, err := f.bodyFor(h, r.Header.Values("Accept-Encoding"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
 	tag := `"` + f.tag + `"`
 	if encoding != "" {
 		h.Set("Content-Encoding", encoding)
@@ -193,18 +220,18 @@ func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // bodyFor returns the smallest form of a file that a client takes, and its name.
-func (f *file) bodyFor(h http.Header, accepted []string) (body []byte, encoding string) {
-	packed := f.packed()
-	if f.brotli != nil || packed != nil {
+func (f *file) bodyFor(h http.Header, accepted []string) (body []byte, encoding string, err error) {
+	if f.brotli != nil || f.packed != nil {
 		h.Add("Vary", "Accept-Encoding")
 	}
 	switch {
 	case f.brotli != nil && accepts(accepted, "br"):
-		return f.brotli, "br"
-	case packed != nil && accepts(accepted, "gzip"):
-		return packed, "gzip"
+		return f.brotli, "br", nil
+	case f.packed != nil && accepts(accepted, "gzip"):
+		return f.packed, "gzip", nil
 	}
-	return f.plain, ""
+	body, err = f.plain()
+	return body, "", err
 }
 
 func setHeaders(h http.Header, f *file, tag string) {

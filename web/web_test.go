@@ -17,6 +17,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"parley/internal/testkit"
 )
 
 // sources are what the pages are built from: vite.config.ts lists the same.
@@ -60,6 +62,15 @@ const (
 	packedBytesMax = 500_000
 )
 
+func plainOf(t *testing.T, f *file) []byte {
+	t.Helper()
+	plain, err := f.plain()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plain
+}
+
 func TestPagesAreSmall(t *testing.T) {
 	pages, err := New()
 	if err != nil {
@@ -67,8 +78,8 @@ func TestPagesAreSmall(t *testing.T) {
 	}
 	plain, packed := 0, 0
 	for _, f := range pages.files {
-		plain += len(f.plain)
-		body, _ := f.bodyFor(http.Header{}, []string{"br, gzip"})
+		plain += len(plainOf(t, f))
+		body, _, _ := f.bodyFor(http.Header{}, []string{"br, gzip"})
 		packed += len(body)
 	}
 	t.Logf("%d files, %d bytes, %d compressed", len(pages.files), plain, packed)
@@ -89,13 +100,37 @@ func TestPagesAreSelfContained(t *testing.T) {
 	}
 	for name, f := range pages.files {
 		if strings.HasSuffix(name, ".html") {
-			if found := elsewhere.Find(f.plain); found != nil {
+			if found := elsewhere.Find(plainOf(t, f)); found != nil {
 				t.Errorf("%s has %q", name, found)
 			}
 		}
-		if strings.HasSuffix(name, ".css") && regexp.MustCompile(`url\((?:https?:)?//|@import`).Match(f.plain) {
+		if strings.HasSuffix(name, ".css") && regexp.MustCompile(`url\((?:https?:)?//|@import`).Match(plainOf(t, f)) {
 			t.Errorf("%s asks another origin", name)
 		}
+	}
+}
+
+// TestDamagedPages: an embedded file that cannot be unpacked is an error.
+func TestDamagedPages(t *testing.T) {
+	if _, err := newPages(fstest.MapFS{"index.html.gz": {Data: []byte("damaged")}}); err == nil {
+		t.Error("a damaged page is accepted")
+	}
+	p, err := newPages(fstest.MapFS{"a.js.gz": {Data: []byte("damaged")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := get(p, "/a.js"); got.StatusCode != http.StatusInternalServerError {
+		t.Errorf("a damaged script gives %d", got.StatusCode)
+	}
+}
+
+// TestEmbeddedTexts unpacks what is not served.
+func TestEmbeddedTexts(t *testing.T) {
+	if text := Licenses(); !strings.Contains(text, "svelte") {
+		t.Errorf("the licences are %q", text)
+	}
+	if page := PlanPage([]byte("{}")); !bytes.Contains(page, mustUnpack("dist/plan.js.gz")) || len(page) < 10_000 {
+		t.Errorf("the page of a plan has %d bytes", len(page))
 	}
 }
 
@@ -103,11 +138,11 @@ func TestPagesAreSelfContained(t *testing.T) {
 func small(t *testing.T) *Pages {
 	t.Helper()
 	pages, err := newPages(fstest.MapFS{
-		"index.html": {Data: append(
+		"index.html.gz": {Data: testkit.Gzip(t, append(
 			[]byte("<style>p{}</style><style>b{}</style><script>let a;\n</script><script src=\"/x.js\"></script>"),
-			bytes.Repeat([]byte("<p>hello</p>"), 100)...)},
+			bytes.Repeat([]byte("<p>hello</p>"), 100)...))},
 		"assets/chat-a1b2.js":    {Data: []byte("x")},
-		"assets/base-c3d4.js":    {Data: bytes.Repeat([]byte("let a;"), 100)},
+		"assets/base-c3d4.js.gz": {Data: testkit.Gzip(t, bytes.Repeat([]byte("let a;"), 100))},
 		"assets/base-c3d4.js.br": {Data: []byte("smaller")},
 		"icon.svg":               {Data: bytes.Repeat([]byte("<svg/>"), 100)},
 		sourcesName:              {Data: []byte("secret")},
@@ -133,6 +168,7 @@ func TestPaths(t *testing.T) {
 	for path, want := range map[string]int{
 		"/": 200, "/index.html": 200, "/c/conv_1": 200, "/icon.svg": 200, "/assets/chat-a1b2.js": 200,
 		"/c/a/b": 404, "/assets/base-c3d4.js": 200, "/assets/base-c3d4.js.br": 404, "/assets/": 404,
+		"/index.html.gz":   404,
 		"/assets/other.js": 404, "/" + sourcesName: 404, "/../web.go": 404, "/dist/index.html": 404,
 	} {
 		if got := get(p, path); got.StatusCode != want || p.Has(path) != (want == 200) {
@@ -159,7 +195,7 @@ func TestEncodings(t *testing.T) {
 			}
 			body, _ = io.ReadAll(unpacked)
 		}
-		if !bytes.Equal(body, p.files["/index.html"].plain) || r.Header.Get("Vary") != "Accept-Encoding" {
+		if !bytes.Equal(body, plainOf(t, p.files["/index.html"])) || r.Header.Get("Vary") != "Accept-Encoding" {
 			t.Errorf("%q gives %d bytes, Vary %q", accept, len(body), r.Header.Get("Vary"))
 		}
 	}
@@ -172,7 +208,7 @@ func TestEncodings(t *testing.T) {
 		}
 	}
 	if r := get(p, "/assets/chat-a1b2.js", "Accept-Encoding", "gzip"); r.Header.Get("Content-Encoding") != "" {
-		t.Error("a file that gains nothing was compressed")
+		t.Error("a file that is not compressed is sent as if it were")
 	}
 }
 
