@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding"
 	"encoding/json"
+	"errors"
 	"flag"
 	"os"
 	"path/filepath"
@@ -46,7 +47,8 @@ func TestOpenAPI(t *testing.T) {
 	want = append(want, '\n')
 	path := filepath.Join(testkit.Root(), "gateway", "apidoc", "openapi.json")
 	if *rewriteAPI {
-		if err := os.WriteFile(path, want, 0o644); err != nil {
+		if err := errors.Join(os.WriteFile(path, want, 0o644),
+			os.WriteFile(path+".gz", testkit.Gzip(t, want), 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}

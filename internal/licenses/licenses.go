@@ -4,15 +4,17 @@
 package licenses
 
 import (
+	"bytes"
+	"compress/gzip"
 	_ "embed"
 	"encoding/json"
 	"sync"
 )
 
-//go:generate go run ./gen -out modules.json
+//go:generate go run ./gen -out modules.json.gz
 
-//go:embed modules.json
-var encoded []byte
+//go:embed modules.json.gz
+var packed []byte
 
 // A Module is a Go module that the program or its tests are built with.
 type Module struct {
@@ -27,8 +29,12 @@ type Module struct {
 
 // Modules returns all modules, by path.
 var Modules = sync.OnceValue(func() (list []Module) {
-	if err := json.Unmarshal(encoded, &list); err != nil {
-		panic("internal/licenses: modules.json: " + err.Error())
+	r, err := gzip.NewReader(bytes.NewReader(packed))
+	if err == nil {
+		err = json.NewDecoder(r).Decode(&list)
+	}
+	if err != nil {
+		panic("internal/licenses: modules.json.gz: " + err.Error())
 	}
 	return list
 })

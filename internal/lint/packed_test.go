@@ -2,6 +2,8 @@ package lint
 
 import (
 	"bytes"
+	"compress/gzip"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -50,5 +52,28 @@ func TestPTXIsPacked(t *testing.T) {
 	}
 	if size != 0 {
 		t.Errorf("the packed kernels hold %d bytes more than the files: run make pack-ptx", size)
+	}
+}
+
+// TestAPIDescriptionIsPacked compares the packed description of the API, which is part of
+// the program, with the one that is reviewed.
+func TestAPIDescriptionIsPacked(t *testing.T) {
+	path := filepath.Join(testkit.Root(), "gateway", "apidoc", "openapi.json")
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Open(path + ".gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	r, err := gzip.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(r)
+	if err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%s.gz is not %s (%v): run go test ./gateway -run TestOpenAPI -rewrite", path, path, err)
 	}
 }

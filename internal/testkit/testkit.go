@@ -5,6 +5,8 @@
 package testkit
 
 import (
+	"bytes"
+	"compress/gzip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -71,4 +73,21 @@ func beside(t testing.TB, elem []string) string {
 // tiny checkpoints with exact outputs of a reference implementation.
 func Golden(elem ...string) string {
 	return filepath.Join(append([]string{Root(), "internal", "testkit", "golden"}, elem...)...)
+}
+
+// Gzip compresses content as much as gzip can.
+func Gzip(t testing.TB, content []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
+	if err == nil {
+		_, err = w.Write(content)
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
 }

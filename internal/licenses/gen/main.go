@@ -1,11 +1,13 @@
-// Command gen writes the licences of all modules in go.mod to a JSON file:
+// Command gen writes the licences of all modules in go.mod to a JSON file, compressed by gzip:
 //
-//	go run ./internal/licenses/gen -out internal/licenses/modules.json
+//	go run ./internal/licenses/gen -out internal/licenses/modules.json.gz
 package main
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -24,7 +26,7 @@ type module struct {
 }
 
 func main() {
-	out := flag.String("out", "modules.json", "file to write")
+	out := flag.String("out", "modules.json.gz", "file to write")
 	flag.Parse()
 	if err := generate(*out); err != nil {
 		fmt.Fprintln(os.Stderr, "gen:", err)
@@ -48,11 +50,15 @@ func generate(out string) error {
 		}
 	}
 	slices.SortFunc(modules, func(a, b module) int { return strings.Compare(a.Path, b.Path) })
-	encoded, err := json.MarshalIndent(modules, "", " ")
+	var packed bytes.Buffer
+	w, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(out, append(encoded, '\n'), 0o644)
+	if err := errors.Join(json.NewEncoder(w).Encode(modules), w.Close()); err != nil {
+		return err
+	}
+	return os.WriteFile(out, packed.Bytes(), 0o644)
 }
 
 // required returns the modules that go.mod names, each downloaded.
