@@ -15,7 +15,7 @@ const chunk = 4 << 20
 // Worthwhile is the size from which on a slice should be asked for.
 const Worthwhile = 4 << 10
 
-// asked counts how often large pages were wished for in each chunk. The system is
+// asked counts the requests for large pages in each chunk. The system is
 // asked when the number has doubled: it may have had none before, or the runtime has
 // given parts back meanwhile.
 var asked = struct {
@@ -41,7 +41,7 @@ func Ask[T any](s []T) {
 	}
 }
 
-// due notes one more wish for large pages in a chunk, and reports whether the system
+// due notes one more request for large pages in a chunk, and reports whether the system
 // is to be asked.
 func due(at uintptr) bool {
 	asked.Lock()
