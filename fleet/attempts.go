@@ -15,9 +15,9 @@ const (
 	left   = "left"
 )
 
-// keep begins the record of a leg, and returns the context in which its worker is
-// asked: in a trace, the leg is a place of its own.
-func (l *leg) keep(ctx context.Context, now time.Time) context.Context {
+// keep begins the record of an attempt, and returns the context in which its worker is
+// asked: in a trace, the attempt is a place of its own.
+func (l *attempt) keep(ctx context.Context, now time.Time) context.Context {
 	l.record.Attempt = parley.Attempt{
 		Worker: l.routing.Worker,
 		Pool:   l.routing.Pool,
@@ -36,8 +36,8 @@ func (l *leg) keep(ctx context.Context, now time.Time) context.Context {
 	return ctx
 }
 
-// leaves notes that a leg ended because its request did.
-func (l *leg) leaves(ctx context.Context, v judgement, now time.Time) {
+// leaves notes that an attempt ended because its request did.
+func (l *attempt) leaves(ctx context.Context, v judgement, now time.Time) {
 	if v == told && ctx.Err() != nil {
 		l.record.close(left, nil, now)
 	}

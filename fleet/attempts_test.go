@@ -14,13 +14,13 @@ import (
 // travel has a fleet answer a request and returns its journey.
 func travel(
 	ctx context.Context, f *Fleet, r *parley.Request,
-) (legs []parley.Attempt, deltas []parley.Delta, err error) {
+) (attempts []parley.Attempt, deltas []parley.Delta, err error) {
 	j := &parley.AttemptLog{Traced: true}
 	ctx = parley.WithTrace(ctx, parley.Trace{ID: [16]byte{1}, Span: [8]byte{9}, Sampled: true})
 	ctx = parley.WithAttemptLog(ctx, j)
 	deltas, err = hear(ctx, f, r)
-	legs, _ = j.Attempts()
-	return legs, deltas, err
+	attempts, _ = j.Attempts()
+	return attempts, deltas, err
 }
 
 // A spanned worker notes in which places of a trace it was asked, and tells a stay.
@@ -58,26 +58,26 @@ func TestAttemptsHaveEachWorker(t *testing.T) {
 		f := newFleet(t, Config{SlowStart: -1}, joiner("w0", workers[0]), joiner("w1", workers[1]))
 		workers[0].set(nil, 5)
 		workers[1].set(nil, 5)
-		legs, deltas, err := travel(t.Context(), f, ask(8))
-		if err != nil || len(legs) < 2 {
-			t.Fatalf("%d legs, error %v", len(legs), err)
+		attempts, deltas, err := travel(t.Context(), f, ask(8))
+		if err != nil || len(attempts) < 2 {
+			t.Fatalf("%d attempts, error %v", len(attempts), err)
 		}
-		first, last := legs[0], legs[len(legs)-1]
+		first, last := attempts[0], attempts[len(attempts)-1]
 		if first.End != "lost" || !strings.Contains(first.Why, "connection reset") || first.Tokens == 0 ||
 			first.Usage != nil || first.Timings == nil || first.Timings.Whole != 0 {
-			t.Errorf("the first leg is %+v", first)
+			t.Errorf("the first attempt is %+v", first)
 		}
 		if last.End != "done" || last.Why != "" || last.Usage == nil ||
 			last.Timings == nil || last.Timings.Whole != 3 ||
 			last.Worker == first.Worker || last.Reason == "" {
-			t.Errorf("the last leg is %+v", last)
+			t.Errorf("the last attempt is %+v", last)
 		}
-		for i, l := range legs {
+		for i, l := range attempts {
 			if l.Span != spans[i] || l.Span == [8]byte{9} {
-				t.Errorf("leg %d is %x, its worker was told %x", i, l.Span, spans[i])
+				t.Errorf("attempt %d is %x, its worker was told %x", i, l.Span, spans[i])
 			}
 			if l.Sent.Before(l.Terms) || l.First.Before(l.Sent) || l.Ended.Before(l.First) {
-				t.Errorf("leg %d is out of order: %+v", i, l)
+				t.Errorf("attempt %d is out of order: %+v", i, l)
 			}
 		}
 		for _, d := range deltas {
@@ -95,15 +95,17 @@ func TestAttemptsThatEndBadly(t *testing.T) {
 		w := newFrail(newOracle(t, time.Millisecond))
 		f := newFleet(t, Config{SlowStart: -1}, joiner("w0", w))
 		w.set(parley.Errorf(parley.InvalidRequest, "no"), 0)
-		legs, _, err := travel(t.Context(), f, ask(100))
-		if err == nil || len(legs) != 1 || legs[0].End != "told" || legs[0].Why != "no" || legs[0].Tokens != 0 {
-			t.Errorf("error %v, legs %+v", err, legs)
+		attempts, _, err := travel(t.Context(), f, ask(100))
+		if err == nil || len(attempts) != 1 || attempts[0].End != "told" || attempts[0].Why != "no" ||
+			attempts[0].Tokens != 0 {
+			t.Errorf("error %v, attempts %+v", err, attempts)
 		}
 		w.set(nil, 0)
 		ctx, leave := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		defer leave()
-		if legs, _, _ = travel(ctx, f, ask(100)); len(legs) != 1 || legs[0].End != "left" || legs[0].Ended.IsZero() {
-			t.Errorf("who left has the legs %+v", legs)
+		attempts, _, _ = travel(ctx, f, ask(100))
+		if len(attempts) != 1 || attempts[0].End != "left" || attempts[0].Ended.IsZero() {
+			t.Errorf("who left has the attempts %+v", attempts)
 		}
 	})
 }
@@ -114,15 +116,15 @@ func TestAttemptsOfHedges(t *testing.T) {
 		f, w := two(t, Config{HedgeAfter: 50 * time.Millisecond, SlowStart: -1, StallMax: time.Minute})
 		w[0].silent.Store(true)
 		for range 8 { // until the silent one is asked first
-			legs, _, err := travel(t.Context(), f, ask(4))
+			attempts, _, err := travel(t.Context(), f, ask(4))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(legs) == 1 {
+			if len(attempts) == 1 {
 				continue
 			}
-			if legs[0].Worker != "a" || legs[0].End != "outrun" || legs[1].End != "done" {
-				t.Errorf("legs %+v", legs)
+			if attempts[0].Worker != "a" || attempts[0].End != "outrun" || attempts[1].End != "done" {
+				t.Errorf("attempts %+v", attempts)
 			}
 			return
 		}

@@ -11,7 +11,7 @@
 //
 // # One request
 //
-//	send.go      pick, send, and retry after a failure: a trip
+//	send.go      pick, send, and retry after a failure: a dispatch
 //	hedge.go     two workers at once, if enabled
 //	said.go      a partial answer, and how it is resumed elsewhere
 //	fetch.go     where the worker fetches blocks from that it lacks

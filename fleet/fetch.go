@@ -12,19 +12,20 @@ import (
 )
 
 // source returns where the worker of a decision should fetch blocks from, nil if it is to
-// compute them, and the leg that must compute them there first, nil if that worker has
+// compute them, and the attempt that must compute them there first, nil if that worker has
 // them. The lock is held.
-func (f *Fleet) source(trip *trip, q *route.Request, d *route.Decision, now time.Time) (*parley.BlockSource, *leg) {
+func (f *Fleet) source(dispatch *dispatch, q *route.Request, d *route.Decision,
+	now time.Time) (*parley.BlockSource, *attempt) {
 	if f.cfg.NoTransfers {
 		return nil, nil
 	}
 	f.router.Fetch(q, d, now)
-	var prompt *leg
-	if trip.prefillable() {
+	var prompt *attempt
+	if dispatch.prefillable() {
 		if first, ok := f.router.Prefill(q, d, now); ok {
 			only := *q
 			only.OutputTokens = 1
-			prompt = f.newLeg(trip, &only, first, now)
+			prompt = f.newAttempt(dispatch, &only, first, now)
 			prompt.routing.Reason += ", computes the prompt for " + d.Name
 			prompt.record.asked = now
 		}
@@ -37,23 +38,23 @@ func (f *Fleet) source(trip *trip, q *route.Request, d *route.Decision, now time
 	source := m.Blocks(m.health.condition.Instance, now.Add(kvwire.TicketLife))
 	source.Worker, source.Tokens, source.Within = m.Name, t.Tokens, t.Within
 	if prompt != nil {
-		source.Request = cmp.Or(trip.r.ID, rand.Text())
+		source.Request = cmp.Or(dispatch.r.ID, rand.Text())
 	}
 	f.router.Fetching(d)
 	f.metrics.transfers.WithLabelValues("decided").Inc()
 	return &source, prompt
 }
 
-// fetched notes what came of a leg's transfer.
-func (f *Fleet) fetched(l *leg, t *parley.Transfer) {
+// fetched notes what came of an attempt's transfer.
+func (f *Fleet) fetched(l *attempt, t *parley.Transfer) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.fetchEnded(l, t, f.cfg.Now())
 }
 
-// fetchEnded notes that a leg's transfer has ended, if there was one: t says how, nil if
+// fetchEnded notes that an attempt's transfer has ended, if there was one: t says how, nil if
 // that was not told. The lock is held.
-func (f *Fleet) fetchEnded(l *leg, t *parley.Transfer, now time.Time) {
+func (f *Fleet) fetchEnded(l *attempt, t *parley.Transfer, now time.Time) {
 	if !l.flow.blocks.fetching {
 		return
 	}

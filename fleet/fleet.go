@@ -45,7 +45,7 @@ func (f *Fleet) Close() error {
 	f.mu.Lock()
 	f.end()
 	f.mu.Unlock()
-	f.keepers.Wait()
+	f.background.Wait()
 	f.mu.Lock()
 	members := f.members
 	f.members = nil
@@ -66,7 +66,7 @@ func (f *Fleet) Models() []parley.Model { return slices.Clone(f.cfg.Models) }
 // [parley.Worker].
 func (f *Fleet) Generate(ctx context.Context, r *parley.Request) iter.Seq2[parley.Delta, error] {
 	return func(yield func(parley.Delta, error) bool) {
-		f.newTrip(r, "").run(ctx, yield)
+		f.newDispatch(r, "").run(ctx, yield)
 	}
 }
 
@@ -94,11 +94,11 @@ func (f *Fleet) Join(w Member) error {
 		return fmt.Errorf("fleet: worker %s exists already", w.Name)
 	}
 	m := &member{
-		Member:  w,
-		health:  health{state: Joining},
-		breaker: queue.NewBreaker(f.cfg.Breaker),
-		legs:    map[*leg]struct{}{},
-		kick:    make(chan struct{}, 1),
+		Member:   w,
+		health:   health{state: Joining},
+		breaker:  queue.NewBreaker(f.cfg.Breaker),
+		attempts: map[*attempt]struct{}{},
+		kick:     make(chan struct{}, 1),
 	}
 	if err := f.reseat(m, models); err != nil {
 		f.unseat(m)
@@ -119,10 +119,10 @@ func (f *Fleet) keep(m *member) {
 	ctx, stop := context.WithCancel(f.context)
 	m.stop = stop
 	if m.Probe != nil {
-		f.keepers.Go(func() { f.probe(ctx, m) })
+		f.background.Go(func() { f.probe(ctx, m) })
 	}
 	if m.Follow != nil {
-		f.keepers.Go(func() { f.follow(ctx, m) })
+		f.background.Go(func() { f.follow(ctx, m) })
 	}
 }
 
@@ -136,7 +136,7 @@ func (f *Fleet) Leave(name string) error {
 	}
 	m.orders.leaving = true
 	m.warmUp.end(errWarmStopped)
-	f.cfg.Log.Info("worker leaving", "worker", m.Name, "answering", len(m.legs))
+	f.cfg.Log.Info("worker leaving", "worker", m.Name, "answering", len(m.attempts))
 	f.release(m)
 	return nil
 }
@@ -144,14 +144,14 @@ func (f *Fleet) Leave(name string) error {
 // release forgets a member that left once it has nothing more to do. The lock is
 // held.
 func (f *Fleet) release(m *member) {
-	if !m.orders.leaving || len(m.legs) > 0 {
+	if !m.orders.leaving || len(m.attempts) > 0 {
 		return
 	}
 	f.unseat(m)
 	f.members = slices.DeleteFunc(f.members, func(x *member) bool { return x == m })
 	m.stop()
 	if m.Close != nil {
-		f.keepers.Go(func() {
+		f.background.Go(func() {
 			if err := m.Close(); err != nil {
 				f.cfg.Log.Warn("closing a worker failed", "worker", m.Name, "error", err)
 			}
@@ -171,9 +171,9 @@ func (f *Fleet) Drain(name string, within time.Duration) error {
 	m.orders.drained = true
 	m.warmUp.end(errWarmStopped)
 	m.orders.drains++
-	f.cfg.Log.Info("worker draining", "worker", m.Name, "answering", len(m.legs))
+	f.cfg.Log.Info("worker draining", "worker", m.Name, "answering", len(m.attempts))
 	if drain := m.orders.drains; within >= 0 {
-		f.keepers.Go(func() {
+		f.background.Go(func() {
 			if sleep(f.context, within) {
 				f.evacuate(m, drain)
 			}

@@ -59,7 +59,7 @@ func (f *Fleet) probed(m *member, turns int, began time.Time, c Condition, err e
 	if c.Draining != m.health.condition.Draining {
 		f.cfg.Log.Info("worker draining state changed", "worker", m.Name, "draining", c.Draining)
 		if c.Draining && c.MoveWithin > 0 {
-			f.keepers.Go(func() { f.moveOff(m, c.Instance, c.MoveWithin) })
+			f.background.Go(func() { f.moveOff(m, c.Instance, c.MoveWithin) })
 		}
 	}
 	m.health.misses, m.health.condition, m.health.reported = 0, c, began
@@ -97,10 +97,10 @@ func (f *Fleet) missed(m *member, err error) {
 		return
 	}
 	if m.health.state != Down {
-		f.cfg.Log.Warn("worker down: no response", "worker", m.Name, "error", err, "answering", len(m.legs))
+		f.cfg.Log.Warn("worker down: no response", "worker", m.Name, "error", err, "answering", len(m.attempts))
 	}
 	if m.health.state == Up {
-		m.health.crowd = len(m.legs)
+		m.health.crowd = len(m.attempts)
 		f.deaths.Add(1)
 	}
 	m.health.state = Down
@@ -114,7 +114,7 @@ func (f *Fleet) missed(m *member, err error) {
 func (f *Fleet) suspect(m *member, err error) (blame int) {
 	m.totals.lost++
 	if m.Probe == nil || m.health.state == Up {
-		m.health.crowd = len(m.legs) + 1
+		m.health.crowd = len(m.attempts) + 1
 	}
 	blame = 1
 	if m.health.crowd == 1 {
@@ -131,7 +131,7 @@ func (f *Fleet) suspect(m *member, err error) (blame int) {
 			event = "worker down: it rejects the key"
 			m.health.barred = f.cfg.Now().Add(keyRetry)
 		}
-		f.cfg.Log.Warn(event, "worker", m.Name, "error", err, "answering", len(m.legs))
+		f.cfg.Log.Warn(event, "worker", m.Name, "error", err, "answering", len(m.attempts))
 		m.health.state, m.health.trouble = Down, err
 		m.orders.turns++
 		f.deaths.Add(1)

@@ -10,15 +10,15 @@ import (
 // hedges reports whether a second worker may be asked beside the first: only
 // if enabled, before the first token, and not for requests that ask for progress, which
 // would be that of two.
-func (t *trip) hedges() bool {
+func (t *dispatch) hedges() bool {
 	return t.fleet.cfg.HedgeAfter > 0 && !t.said.begun() && t.moves == 0 && !t.r.Progress
 }
 
-// A runner is a leg that runs beside another.
+// A runner is an attempt that runs beside another.
 type runner struct {
-	leg   *leg
-	heard chan heard
-	done  chan struct{} // closed when its worker has let go
+	attempt *attempt
+	heard   chan heard
+	done    chan struct{} // closed when its worker has let go
 }
 
 // heard is a piece of an answer, or an error.
@@ -27,9 +27,9 @@ type heard struct {
 	err   error
 }
 
-// run lets a leg's worker answer beside others.
-func (l *leg) run() *runner {
-	r := &runner{leg: l, heard: make(chan heard), done: make(chan struct{})}
+// run lets an attempt's worker answer beside others.
+func (l *attempt) run() *runner {
+	r := &runner{attempt: l, heard: make(chan heard), done: make(chan struct{})}
 	stream := l.flow.stream
 	say := func(h heard) bool {
 		select {
@@ -57,12 +57,12 @@ func (l *leg) run() *runner {
 	return r
 }
 
-// resume makes the leg's stream what the runner has still to say, after what was
+// resume makes the attempt's stream what the runner has still to say, after what was
 // heard of it.
-func (r *runner) resume(first heard, ok bool) *leg {
-	r.leg.flow.stream = func(yield func(parley.Delta, error) bool) {
+func (r *runner) resume(first heard, ok bool) *attempt {
+	r.attempt.flow.stream = func(yield func(parley.Delta, error) bool) {
 		defer func() {
-			r.leg.flow.cancel(nil)
+			r.attempt.flow.cancel(nil)
 			<-r.done
 		}()
 		for h, more := first, ok; more; h, more = <-r.heard {
@@ -71,13 +71,13 @@ func (r *runner) resume(first heard, ok bool) *leg {
 			}
 		}
 	}
-	return r.leg
+	return r.attempt
 }
 
 // race asks a second worker when the first has not said anything in time, and
-// returns the leg of the one that does so first. An error is not an answer while
+// returns the attempt of the one that does so first. An error is not an answer while
 // the other may still give one.
-func (t *trip) race(ctx context.Context, l *leg) *leg {
+func (t *dispatch) race(ctx context.Context, l *attempt) *attempt {
 	first := l.run()
 	timer := time.NewTimer(t.fleet.cfg.HedgeAfter)
 	defer timer.Stop()
@@ -101,11 +101,11 @@ func (t *trip) race(ctx context.Context, l *leg) *leg {
 		winner, loser = second, first
 	}
 	if ok && h.err == nil {
-		loser.leg.record.close(outrun, nil, t.fleet.cfg.Now())
+		loser.attempt.record.close(outrun, nil, t.fleet.cfg.Now())
 		t.letGo(loser, moved, nil)
 		return winner.resume(h, ok)
 	}
-	v := judge(ctx, winner.leg.flow.context, h.err)
+	v := judge(ctx, winner.attempt.flow.context, h.err)
 	if v == lost {
 		t.ordeal.hedgeLost()
 	}
@@ -116,7 +116,7 @@ func (t *trip) race(ctx context.Context, l *leg) *leg {
 
 // second sends the request to another worker, if there is one and the budget has
 // room for it.
-func (t *trip) second(ctx context.Context, l *leg) *runner {
+func (t *dispatch) second(ctx context.Context, l *attempt) *runner {
 	f, tokens := t.fleet, len(t.r.Prompt)
 	if !f.affords(l, tokens) {
 		return nil
@@ -135,7 +135,7 @@ func (t *trip) second(ctx context.Context, l *leg) *runner {
 }
 
 // affords takes tokens from the budget if they are there.
-func (f *Fleet) affords(l *leg, tokens int) bool {
+func (f *Fleet) affords(l *attempt, tokens int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	b := f.budgetOf(l)
@@ -147,7 +147,7 @@ func (f *Fleet) affords(l *leg, tokens int) bool {
 }
 
 // giveBack returns tokens to the budget that were not computed again after all.
-func (f *Fleet) giveBack(l *leg, tokens int) {
+func (f *Fleet) giveBack(l *attempt, tokens int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	b := f.budgetOf(l)
@@ -155,10 +155,10 @@ func (f *Fleet) giveBack(l *leg, tokens int) {
 }
 
 // letGo ends a runner whose answer is not wanted.
-func (t *trip) letGo(r *runner, v judgement, err error) {
-	r.leg.flow.cancel(nil)
-	t.fleet.keepers.Go(func() {
+func (t *dispatch) letGo(r *runner, v judgement, err error) {
+	r.attempt.flow.cancel(nil)
+	t.fleet.background.Go(func() {
 		<-r.done
-		t.fleet.finish(r.leg, v, err, t.failedBefore(r.leg))
+		t.fleet.finish(r.attempt, v, err, t.failedBefore(r.attempt))
 	})
 }

@@ -20,7 +20,7 @@ var (
 	errWithdrawn = errors.New("the request was taken back")
 )
 
-// A judgement is what the end of a leg means for the trip and for the worker.
+// A judgement is what the end of an attempt means for the dispatch and for the worker.
 type judgement uint8
 
 const (
@@ -40,10 +40,10 @@ const (
 	withdrawn
 )
 
-// judge says what an error means. ctx is the client's, leg the one that ended
+// judge says what an error means. ctx is the client's, attempt the one that ended
 // when we broke the answer off.
-func judge(ctx, leg context.Context, err error) judgement {
-	switch cause := context.Cause(leg); {
+func judge(ctx, attempt context.Context, err error) judgement {
+	switch cause := context.Cause(attempt); {
 	case ctx.Err() != nil:
 		return told
 	case errors.Is(cause, errWithdrawn):

@@ -100,12 +100,12 @@ func TestOrdeals(t *testing.T) {
 func TestBlameIsSharedByAllThatWereThere(t *testing.T) {
 	f := &Fleet{cfg: Config{Now: time.Now, Log: slog.New(slog.DiscardHandler)}}
 	cutAll := func(m *member, answers int) (blames []int) {
-		m.legs = map[*leg]struct{}{}
+		m.attempts = map[*attempt]struct{}{}
 		for range answers {
-			m.legs[&leg{}] = struct{}{}
+			m.attempts[&attempt{}] = struct{}{}
 		}
-		for l := range m.legs {
-			delete(m.legs, l)
+		for l := range m.attempts {
+			delete(m.attempts, l)
 			blames = append(blames, f.suspect(m, errLost))
 		}
 		return blames

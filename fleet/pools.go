@@ -166,7 +166,7 @@ func (f *Fleet) states(model, pool string) string {
 // Cached returns how many tokens of a prompt the best worker of a pool holds; known
 // is false if none of its workers reports its blocks.
 func (f *Fleet) Cached(r *parley.Request, pool string) (tokens int, known bool) {
-	q := (&trip{fleet: f, r: r}).query()
+	q := (&dispatch{fleet: f, r: r}).query()
 	q.Pool = pool
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -191,6 +191,6 @@ type poolWorker struct {
 // Generate is that of the fleet, with the pool asked first.
 func (p poolWorker) Generate(ctx context.Context, r *parley.Request) iter.Seq2[parley.Delta, error] {
 	return func(yield func(parley.Delta, error) bool) {
-		p.newTrip(r, p.pool).run(ctx, yield)
+		p.newDispatch(r, p.pool).run(ctx, yield)
 	}
 }

@@ -128,11 +128,11 @@ func TestAPoolIsAskedFirst(t *testing.T) {
 func TestReplayBudgetsAreOfOnePool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, _ := startPaid(t, Config{ReplayBurst: 100})
-		leg := func(pool string) *leg { return &leg{member: &member{Member: Member{Pool: pool}}} }
-		if !f.affords(leg("free"), 100) || f.affords(leg("free"), 100) {
+		attempt := func(pool string) *attempt { return &attempt{member: &member{Member: Member{Pool: pool}}} }
+		if !f.affords(attempt("free"), 100) || f.affords(attempt("free"), 100) {
 			t.Error("a pool's budget is not what it should be")
 		}
-		if !f.affords(leg("paid"), 100) {
+		if !f.affords(attempt("paid"), 100) {
 			t.Error("another pool has spent this one's budget")
 		}
 	})

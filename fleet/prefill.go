@@ -10,11 +10,11 @@ import (
 
 // Workers may share a request: one computes the prompt, and another one, which only
 // decodes, fetches the blocks as they are computed and writes the answer. The first is a
-// leg of its own, beside the one that it is for. Whatever becomes of it, the second worker
+// attempt of its own, beside the one that it is for. Whatever becomes of it, the second worker
 // can answer alone.
 
-// prefillable reports whether the prompt of a trip can be computed apart from its answer.
-func (t *trip) prefillable() bool {
+// prefillable reports whether the prompt of a dispatch can be computed apart from its answer.
+func (t *dispatch) prefillable() bool {
 	r := t.r
 	return !t.said.begun() && t.beside == nil && !r.Embed && !r.PromptLogprobs && r.SinkTokens == 0
 }
@@ -26,9 +26,9 @@ const promptEnd = 5 * time.Second
 // deltas are what a worker says.
 type deltas = iter.Seq2[parley.Delta, error]
 
-// promptBeside returns what has the prompt of a leg computed beside the leg's stream, by the
+// promptBeside returns what has the prompt of an attempt computed beside the attempt's stream, by the
 // worker that was found for that, if there is one.
-func (t *trip) promptBeside(ctx context.Context, l *leg, now time.Time) func(stream deltas) deltas {
+func (t *dispatch) promptBeside(ctx context.Context, l *attempt, now time.Time) func(stream deltas) deltas {
 	p := l.flow.blocks.prompt
 	if p == nil {
 		return func(stream deltas) deltas { return stream }
@@ -39,9 +39,10 @@ func (t *trip) promptBeside(ctx context.Context, l *leg, now time.Time) func(str
 	return func(stream deltas) deltas { return t.withPrompt(ctx, l, p, cancel, stream) }
 }
 
-// withPrompt has the prompt of a leg computed while the leg's stream is read. Both end
+// withPrompt has the prompt of an attempt computed while the attempt's stream is read. Both end
 // together.
-func (t *trip) withPrompt(ctx context.Context, l, p *leg, cancel context.CancelCauseFunc, stream deltas) deltas {
+func (t *dispatch) withPrompt(ctx context.Context, l, p *attempt, cancel context.CancelCauseFunc,
+	stream deltas) deltas {
 	return func(yield func(parley.Delta, error) bool) {
 		done := make(chan struct{})
 		go func() {
@@ -70,8 +71,8 @@ func (t *trip) withPrompt(ctx context.Context, l, p *leg, cancel context.CancelC
 	}
 }
 
-// computePrompt has the prompt of a leg computed by the worker of another leg.
-func (t *trip) computePrompt(ctx context.Context, l, p *leg) {
+// computePrompt has the prompt of an attempt computed by the worker of another attempt.
+func (t *dispatch) computePrompt(ctx context.Context, l, p *attempt) {
 	f := t.fleet
 	v, err := failed, errCut // unless it ends otherwise
 	r := promptOf(t.r)
@@ -117,8 +118,8 @@ func promptOf(r *parley.Request) *parley.Request {
 	}
 }
 
-// prefilled notes whether a leg has computed a prompt. If not, the other worker does.
-func (f *Fleet) prefilled(p *leg, done bool) {
+// prefilled notes whether an attempt has computed a prompt. If not, the other worker does.
+func (f *Fleet) prefilled(p *attempt, done bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	outcome := "prefilled"
@@ -132,9 +133,9 @@ func (f *Fleet) prefilled(p *leg, done bool) {
 	f.metrics.transfers.WithLabelValues(outcome).Inc()
 }
 
-// addPrompt adds what another worker did for the prompt of a leg to the leg's usage: what
-// it computed was not cached, although the leg's worker found it there.
-func (l *leg) addPrompt(u *parley.Usage) {
+// addPrompt adds what another worker did for the prompt of an attempt to the attempt's usage: what
+// it computed was not cached, although the attempt's worker found it there.
+func (l *attempt) addPrompt(u *parley.Usage) {
 	p := l.flow.blocks.prompt
 	if p == nil {
 		return

@@ -22,7 +22,7 @@ func (f *Fleet) turn(m *member) {
 		return
 	}
 	f.cfg.Log.Warn("worker models changed", "worker", m.Name, "models", namesOfModels(models), "ours",
-		slices.ContainsFunc(models, f.serves), "answering", len(m.legs))
+		slices.ContainsFunc(models, f.serves), "answering", len(m.attempts))
 	if err := f.reseat(m, models); err != nil {
 		f.cfg.Log.Error("worker model could not be added", "worker", m.Name, "error", err)
 	}
@@ -42,7 +42,7 @@ func (f *Fleet) reseat(m *member, models []parley.Model) error {
 		f.vacate(m, s)
 		return true
 	})
-	for l := range m.legs {
+	for l := range m.attempts {
 		if !has(models, l.query.Model) {
 			l.abort(errUnseated)
 		}
@@ -83,7 +83,7 @@ func (f *Fleet) seatFor(m *member, model string) error {
 // may have its number. The lock is held.
 func (f *Fleet) vacate(m *member, s seat) {
 	f.router.Leave(s.id)
-	for l := range m.legs {
+	for l := range m.attempts {
 		l.unseated = l.unseated || l.query.Model == s.model
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"parley/route"
 )
 
-func (f *Fleet) newTrip(r *parley.Request, pool string) *trip {
-	return &trip{
+func (f *Fleet) newDispatch(r *parley.Request, pool string) *dispatch {
+	return &dispatch{
 		fleet:  f,
 		r:      r,
 		pool:   pool,
@@ -24,7 +24,7 @@ func (f *Fleet) newTrip(r *parley.Request, pool string) *trip {
 }
 
 // run answers the request.
-func (t *trip) run(ctx context.Context, yield func(parley.Delta, error) bool) {
+func (t *dispatch) run(ctx context.Context, yield func(parley.Delta, error) bool) {
 	defer func() { t.fleet.settled(t) }()
 	for {
 		l, err := t.board(ctx)
@@ -52,8 +52,8 @@ func (t *trip) run(ctx context.Context, yield func(parley.Delta, error) bool) {
 	}
 }
 
-// open lets a leg begin: what its worker says is its stream.
-func (t *trip) open(ctx context.Context, l *leg) {
+// open lets an attempt begin: what its worker says is its stream.
+func (t *dispatch) open(ctx context.Context, l *attempt) {
 	now := t.fleet.cfg.Now()
 	beside := t.promptBeside(ctx, l, now)
 	bounded, cancel := context.WithCancelCause(l.keep(ctx, now))
@@ -75,7 +75,8 @@ func (t *trip) open(ctx context.Context, l *leg) {
 }
 
 // ride has one worker answer, as far as it gets.
-func (t *trip) ride(ctx context.Context, l *leg, yield func(parley.Delta, error) bool) (v judgement, err error) {
+func (t *dispatch) ride(ctx context.Context, l *attempt,
+	yield func(parley.Delta, error) bool) (v judgement, err error) {
 	defer l.flow.cancel(nil)
 	v, err = failed, errCut // unless it ends otherwise, as when the worker panics
 	defer func() {
@@ -116,8 +117,8 @@ func (t *trip) ride(ctx context.Context, l *leg, yield func(parley.Delta, error)
 }
 
 // take notes a delta, and puts right what a worker cannot know. It reports false if the
-// leg was taken back before its first token.
-func (t *trip) take(l *leg, d *parley.Delta, now time.Time) bool {
+// attempt was taken back before its first token.
+func (t *dispatch) take(l *attempt, d *parley.Delta, now time.Time) bool {
 	if n := d.Count(); n > 0 && !t.fleet.earn(l, n, now) {
 		return false
 	}
@@ -131,8 +132,8 @@ func (t *trip) take(l *leg, d *parley.Delta, now time.Time) bool {
 	return true
 }
 
-// earn notes that n tokens of a leg came, unless it was taken back.
-func (f *Fleet) earn(l *leg, n int, now time.Time) bool {
+// earn notes that n tokens of an attempt came, unless it was taken back.
+func (f *Fleet) earn(l *attempt, n int, now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if l.back.dropped && !l.computed {
@@ -146,8 +147,8 @@ func (f *Fleet) earn(l *leg, n int, now time.Time) bool {
 	return true
 }
 
-// arrive returns the usage of the whole trip.
-func (t *trip) arrive(l *leg, last *parley.Usage) *parley.Usage {
+// arrive returns the usage of the whole dispatch.
+func (t *dispatch) arrive(l *attempt, last *parley.Usage) *parley.Usage {
 	u := last
 	if last == nil || t.moves > 0 {
 		u = t.said.usage(t.r, last, t.fleet.cfg.Now())
@@ -165,7 +166,7 @@ func (t *trip) arrive(l *leg, last *parley.Usage) *parley.Usage {
 
 // again decides whether another worker should resume, and waits until it may. The
 // error it returns is for the client.
-func (t *trip) again(ctx context.Context, l *leg, v judgement, err error) error {
+func (t *dispatch) again(ctx context.Context, l *attempt, v judgement, err error) error {
 	f := t.fleet
 	if t.said.pieces() > t.heard {
 		t.tries = 0
@@ -234,7 +235,7 @@ const (
 )
 
 // elsewhere returns the error after which another model is asked, instead of the same workers again; nil if none is.
-func (t *trip) elsewhere(v judgement, err error) error {
+func (t *dispatch) elsewhere(v judgement, err error) error {
 	if v == lost {
 		if _, known := errors.AsType[*parley.Error](err); !known {
 			err = parley.Errorf(parley.Unavailable, "The worker was lost: %v.", err)
@@ -247,7 +248,7 @@ func (t *trip) elsewhere(v judgement, err error) error {
 }
 
 // board picks a worker, and waits for one if need be.
-func (t *trip) board(ctx context.Context) (*leg, error) {
+func (t *dispatch) board(ctx context.Context) (*attempt, error) {
 	f := t.fleet
 	asked := f.cfg.Now()
 	query := t.query()
@@ -274,9 +275,9 @@ func (t *trip) board(ctx context.Context) (*leg, error) {
 	}
 }
 
-// patience is how long the trip waits for a worker. One that has not begun waits
+// patience is how long the dispatch waits for a worker. One that has not begun waits
 // for less time where no worker of its pools is up: its client can ask again.
-func (t *trip) patience(none *route.NoWorker) time.Duration {
+func (t *dispatch) patience(none *route.NoWorker) time.Duration {
 	if t.said.begun() || none.Refused[route.NoRoom] > 0 || t.fleet.sleeps(t.r) {
 		return t.fleet.cfg.WaitMax
 	}
@@ -305,7 +306,7 @@ func (f *Fleet) refusal(r *parley.Request, err error) error {
 }
 
 // query is what the router is asked: the prompt as the worker would see it.
-func (t *trip) query() *route.Request {
+func (t *dispatch) query() *route.Request {
 	r := t.r
 	q := &route.Request{
 		Model:        r.Model,
@@ -333,9 +334,9 @@ func (t *trip) query() *route.Request {
 // sooner than they may, and an engine makes room when one does not.
 const outputGuess = 512
 
-// pick decides where a trip goes next, or returns what is closed when that may
+// pick decides where a dispatch goes next, or returns what is closed when that may
 // have changed.
-func (f *Fleet) pick(t *trip, q *route.Request) (l *leg, changed <-chan struct{}, err error) {
+func (f *Fleet) pick(t *dispatch, q *route.Request) (l *attempt, changed <-chan struct{}, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.cfg.Now()
@@ -358,9 +359,9 @@ func (f *Fleet) pick(t *trip, q *route.Request) (l *leg, changed <-chan struct{}
 	return nil, f.changed.over, err
 }
 
-// choose asks the router for a worker that has not failed the trip, or failing
+// choose asks the router for a worker that has not failed the dispatch, or failing
 // that for any, unless another model is asked then.
-func (f *Fleet) choose(t *trip, q *route.Request, now time.Time) (route.Decision, error) {
+func (f *Fleet) choose(t *dispatch, q *route.Request, now time.Time) (route.Decision, error) {
 	unable := f.unable(t)
 	q.Avoid = append(unable, t.avoid...)
 	d, err := f.router.Pick(q, now)
@@ -375,7 +376,7 @@ func (f *Fleet) choose(t *trip, q *route.Request, now time.Time) (route.Decision
 
 // unable lists the seats that cannot resume what has begun, and that of the worker
 // which answers already.
-func (f *Fleet) unable(t *trip) (ids []route.ID) {
+func (f *Fleet) unable(t *dispatch) (ids []route.ID) {
 	begun := t.said.begun()
 	if !begun && t.beside == nil {
 		return nil
@@ -388,22 +389,22 @@ func (f *Fleet) unable(t *trip) (ids []route.ID) {
 	return ids
 }
 
-// send notes that a trip goes as decided. The lock is held.
-func (f *Fleet) send(t *trip, q *route.Request, d route.Decision, now time.Time) *leg {
+// send notes that a dispatch goes as decided. The lock is held.
+func (f *Fleet) send(t *dispatch, q *route.Request, d route.Decision, now time.Time) *attempt {
 	source, prompt := f.source(t, q, &d, now)
 	t.back.sent(now)
-	l := f.newLeg(t, q, d, now)
-	l.flow.blocks = legBlocks{source, source != nil, prompt}
+	l := f.newAttempt(t, q, d, now)
+	l.flow.blocks = attemptBlocks{source, source != nil, prompt}
 	return l
 }
 
-// newLeg notes that a worker gets a trip, or its prompt. The lock is held.
-func (f *Fleet) newLeg(t *trip, q *route.Request, d route.Decision, now time.Time) *leg {
+// newAttempt notes that a worker gets a dispatch, or its prompt. The lock is held.
+func (f *Fleet) newAttempt(t *dispatch, q *route.Request, d route.Decision, now time.Time) *attempt {
 	m := f.at(d.Worker)
 	f.router.Sent(q, &d, now)
 	m.breaker.Go(now)
 	m.totals.sent++
-	l := &leg{
+	l := &attempt{
 		member:   m,
 		query:    q,
 		decision: d,
@@ -411,15 +412,15 @@ func (f *Fleet) newLeg(t *trip, q *route.Request, d route.Decision, now time.Tim
 		sent:     now,
 		back:     returnable{class: t.r.Class, withdrawn: t.back.times},
 	}
-	m.legs[l] = struct{}{}
+	m.attempts[l] = struct{}{}
 	if m.health.condition.Waiting > 0 && !m.Withdraws { // those before it may have to let it go first
 		f.withdraw(now)
 	}
 	return l
 }
 
-// begin lets the leg be broken off.
-func (f *Fleet) begin(l *leg, cancel context.CancelCauseFunc) {
+// begin lets the attempt be broken off.
+func (f *Fleet) begin(l *attempt, cancel context.CancelCauseFunc) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	l.flow.cancel = cancel
@@ -428,8 +429,8 @@ func (f *Fleet) begin(l *leg, cancel context.CancelCauseFunc) {
 	}
 }
 
-// computed notes that a leg's prompt is, or will not be. The lock is held.
-func (f *Fleet) computed(l *leg) {
+// computed notes that an attempt's prompt is, or will not be. The lock is held.
+func (f *Fleet) computed(l *attempt) {
 	if !l.computed && !l.unseated {
 		f.router.Computed(&l.decision)
 	}
@@ -437,17 +438,17 @@ func (f *Fleet) computed(l *leg) {
 	l.back.answered()
 }
 
-// failedBefore reports whether the worker of a leg has answered the same request with an error already.
-func (t *trip) failedBefore(l *leg) bool { return slices.Contains(t.failedAt, l.member) }
+// failedBefore reports whether the worker of an attempt has answered the same request with an error already.
+func (t *dispatch) failedBefore(l *attempt) bool { return slices.Contains(t.failedAt, l.member) }
 
-// finish notes how a leg ended. A failure that comes again with the same request speaks against the request, not
+// finish notes how an attempt ended. A failure that comes again with the same request speaks against the request, not
 // against the worker.
-func (f *Fleet) finish(l *leg, v judgement, err error, again bool) {
+func (f *Fleet) finish(l *attempt, v judgement, err error, again bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m, now := l.member, f.cfg.Now()
 	l.record.close(v.String(), err, now)
-	delete(m.legs, l)
+	delete(m.attempts, l)
 	f.fetchEnded(l, nil, now)
 	if f.computed(l); !l.unseated {
 		f.router.Done(&l.decision)

@@ -33,8 +33,8 @@ func (f *Fleet) Sleep(name string, within time.Duration) error {
 	}
 	m.orders.tired = true
 	m.warmUp.end(errWarmStopped)
-	f.cfg.Log.Info("worker going to sleep", "worker", m.Name, "answering", len(m.legs))
-	f.keepers.Go(func() { f.layDown(m, within) })
+	f.cfg.Log.Info("worker going to sleep", "worker", m.Name, "answering", len(m.attempts))
+	f.background.Go(func() { f.layDown(m, within) })
 	return nil
 }
 
@@ -68,7 +68,7 @@ func (f *Fleet) quiet(m *member, within time.Duration) bool {
 	until := f.cfg.Now().Add(within)
 	for {
 		f.mu.Lock()
-		if !m.orders.tired || len(m.legs) == 0 {
+		if !m.orders.tired || len(m.attempts) == 0 {
 			defer f.mu.Unlock()
 			return m.orders.tired
 		}
@@ -134,7 +134,7 @@ func (f *Fleet) rouse(m *member, why string) {
 	m.orders.waking = true
 	f.metrics.wakes.Inc()
 	f.cfg.Log.Info("waking worker", "worker", m.Name, "why", why)
-	f.keepers.Go(func() {
+	f.background.Go(func() {
 		bounded, cancel := context.WithTimeout(f.context, f.cfg.WakeMax)
 		defer cancel()
 		err := guarded(func() error { return m.Member.Wake(bounded) })

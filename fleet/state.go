@@ -37,23 +37,23 @@ type Fleet struct {
 	// deaths counts workers that were up and were lost.
 	deaths atomic.Uint64
 
-	context context.Context
-	end     context.CancelFunc
-	keepers sync.WaitGroup
+	context    context.Context
+	end        context.CancelFunc
+	background sync.WaitGroup
 }
 
 // A member is a worker in the fleet. The fleet's lock guards what changes.
 type member struct {
 	Member
-	seats   []seat
-	orders  orders
-	health  health
-	totals  totals
-	warmUp  *warmUp // the latest; nil if there was none
-	breaker *queue.Breaker
-	legs    map[*leg]struct{}
-	kick    chan struct{} // asks for a probe now
-	stop    context.CancelFunc
+	seats    []seat
+	orders   orders
+	health   health
+	totals   totals
+	warmUp   *warmUp // the latest; nil if there was none
+	breaker  *queue.Breaker
+	attempts map[*attempt]struct{}
+	kick     chan struct{} // asks for a probe now
+	stop     context.CancelFunc
 }
 
 // orders are what a member was told to do.
@@ -94,9 +94,9 @@ type seat struct {
 	id    route.ID
 }
 
-// A trip is one request on its way through the fleet, from worker to worker if
+// A dispatch is one request on its way through the fleet, from worker to worker if
 // need be.
-type trip struct {
+type dispatch struct {
 	fleet *Fleet
 	r     *parley.Request
 	said  partialAnswer
@@ -110,13 +110,13 @@ type trip struct {
 	tries, moves int
 	back         returns
 	ordeal       poisonCheck
-	// heard is how many pieces there were when the last leg began.
+	// heard is how many pieces there were when the last attempt began.
 	heard int
 	// pool is the one that is asked first; empty for the first that admits the request.
 	pool string
 }
 
-// A seatHistory is what is known of the workers that a trip has been to.
+// A seatHistory is what is known of the workers that a dispatch has been to.
 type seatHistory struct {
 	// avoid are seats of workers that have failed it, heldBy those that have computed all
 	// of it so far and are not lost.
@@ -125,8 +125,8 @@ type seatHistory struct {
 	failedAt []*member
 }
 
-// A leg is the part of a trip with one worker.
-type leg struct {
+// An attempt is the part of a dispatch with one worker.
+type attempt struct {
 	member   *member
 	query    *route.Request
 	decision route.Decision
@@ -141,34 +141,34 @@ type leg struct {
 	// sent is when a worker was found; record is what people are told.
 	sent   time.Time
 	record record
-	// back says whether the leg is taken back.
+	// back says whether the attempt is taken back.
 	back returnable
 }
 
-// A flow is what the worker of a leg says.
+// A flow is what the worker of an attempt says.
 type flow struct {
 	// stream is that, until context ends.
 	stream  iter.Seq2[parley.Delta, error]
 	context context.Context
-	// cancel breaks the leg off, which broken says was wanted; why is set if that was
+	// cancel breaks the attempt off, which broken says was wanted; why is set if that was
 	// before it began.
 	cancel context.CancelCauseFunc
 	broken bool
 	why    error
-	blocks legBlocks
+	blocks attemptBlocks
 }
 
-// legBlocks is what the worker of a leg fetches from another one.
-type legBlocks struct {
+// attemptBlocks is what the worker of an attempt fetches from another one.
+type attemptBlocks struct {
 	// source is that worker, nil if there is none, and fetching is set until it is known
 	// what came.
 	source   *parley.BlockSource
 	fetching bool
-	// prompt is the leg in which that worker computes the prompt first, nil if it has it.
-	prompt *leg
+	// prompt is the attempt in which that worker computes the prompt first, nil if it has it.
+	prompt *attempt
 }
 
-// A returnable is what is known of a leg that may be taken back from its worker before
+// A returnable is what is known of an attempt that may be taken back from its worker before
 // it has begun. The fleet's lock guards it.
 type returnable struct {
 	// class is the request's, and withdrawn how often it was taken back before.
@@ -179,17 +179,17 @@ type returnable struct {
 	asked   bool
 	// dropped: the worker was not asked, so what it still says is not wanted.
 	dropped bool
-	// why is for people, target the idle worker that it is meant for, ahead the leg of
+	// why is for people, target the idle worker that it is meant for, ahead the attempt of
 	// a higher class that goes first; target is empty and ahead nil if that is not the
 	// reason.
 	why, target string
-	ahead       *leg
-	// begun is closed when the leg's first token has come or it has ended; nil while
+	ahead       *attempt
+	// begun is closed when the attempt's first token has come or it has ended; nil while
 	// none waits for that.
 	begun chan struct{}
 }
 
-// returns is what is known of a trip that was taken back.
+// returns is what is known of a dispatch that was taken back.
 type returns struct {
 	// times is how often that was, pool where it was last, since when it was with its
 	// first worker.
@@ -198,15 +198,15 @@ type returns struct {
 	since time.Time
 }
 
-// A returnLine has the trips that were taken back and not sent again, in the order in
+// A returnLine has the dispatches that were taken back and not sent again, in the order in
 // which they came. The fleet's lock guards it.
 type returnLine struct {
-	trips   []*trip
-	planned time.Time // when it was last decided what is taken back
-	left    time.Time // when the last one left the line
+	dispatches []*dispatch
+	planned    time.Time // when it was last decided what is taken back
+	left       time.Time // when the last one left the line
 }
 
-// A record is what people are told of a leg, in the attempts of its call.
+// A record is what people are told of an attempt, in the attempts of its call.
 type record struct {
 	parley.Attempt
 	asked    time.Time // when a worker was looked for
@@ -323,8 +323,8 @@ func has(models []parley.Model, id string) bool {
 	return slices.ContainsFunc(models, func(m parley.Model) bool { return m.ID == id })
 }
 
-// abort breaks the leg off. The lock is held.
-func (l *leg) abort(why error) {
+// abort breaks the attempt off. The lock is held.
+func (l *attempt) abort(why error) {
 	l.flow.broken = true
 	if l.flow.cancel == nil {
 		l.flow.why = why
@@ -378,13 +378,13 @@ const shareMin = 0.1
 
 // cut breaks a member's answers off, so that they move. The lock is held.
 func (m *member) cut(why error) {
-	for l := range m.legs {
+	for l := range m.attempts {
 		l.abort(why)
 	}
 }
 
-// budgetOf returns the budget of the pool that a leg is in. The lock is held.
-func (f *Fleet) budgetOf(l *leg) *budget { return f.budgets[l.member.Pool] }
+// budgetOf returns the budget of the pool that an attempt is in. The lock is held.
+func (f *Fleet) budgetOf(l *attempt) *budget { return f.budgets[l.member.Pool] }
 
 // report gives the router how the workers are. The lock is held.
 func (f *Fleet) report(now time.Time) {
@@ -410,29 +410,33 @@ func (b *returnable) answered() {
 	}
 }
 
-// sent notes that the trip was sent to a worker.
+// sent notes that the dispatch was sent to a worker.
 func (b *returns) sent(now time.Time) {
 	if b.since.IsZero() {
 		b.since = now
 	}
 }
 
-func (q *returnLine) enter(t *trip) {
-	at, _ := slices.BinarySearchFunc(q.trips, t, func(a, b *trip) int { return a.said.began.Compare(b.said.began) })
-	q.trips = slices.Insert(q.trips, at, t)
+func (q *returnLine) enter(t *dispatch) {
+	at, _ := slices.BinarySearchFunc(q.dispatches, t, func(a, b *dispatch) int {
+		return a.said.began.Compare(b.said.began)
+	})
+	q.dispatches = slices.Insert(q.dispatches, at, t)
 }
 
 // first reports whether none that was taken back in the same pool came before t.
-func (q *returnLine) first(t *trip) bool {
-	i := slices.IndexFunc(q.trips, func(x *trip) bool { return x.back.pool == t.back.pool && x.r.Model == t.r.Model })
-	return i < 0 || q.trips[i] == t
+func (q *returnLine) first(t *dispatch) bool {
+	i := slices.IndexFunc(q.dispatches, func(x *dispatch) bool {
+		return x.back.pool == t.back.pool && x.r.Model == t.r.Model
+	})
+	return i < 0 || q.dispatches[i] == t
 }
 
 // leave reports whether t was there.
-func (q *returnLine) leave(t *trip, now time.Time) bool {
-	i := slices.Index(q.trips, t)
+func (q *returnLine) leave(t *dispatch, now time.Time) bool {
+	i := slices.Index(q.dispatches, t)
 	if i >= 0 {
-		q.trips = slices.Delete(q.trips, i, i+1)
+		q.dispatches = slices.Delete(q.dispatches, i, i+1)
 		q.left = now
 	}
 	return i >= 0
@@ -458,7 +462,7 @@ func (r *record) hear(d *parley.Delta, now time.Time) {
 	}
 }
 
-// close notes how the leg ended, unless that is known.
+// close notes how the attempt ended, unless that is known.
 func (r *record) close(end string, err error, now time.Time) {
 	if r.End != "" {
 		return

@@ -85,7 +85,7 @@ func (f *Fleet) standing(m *member, now time.Time) Standing {
 		Role:           m.health.condition.Role,
 		State:          m.present(now),
 		Sleeps:         m.Sleep != nil && m.Wake != nil,
-		Answering:      len(m.legs),
+		Answering:      len(m.attempts),
 		Sent:           m.totals.sent,
 		Failed:         m.totals.failed,
 		Lost:           m.totals.lost,
@@ -102,7 +102,7 @@ func (f *Fleet) standing(m *member, now time.Time) Standing {
 		CapacityTokens: cmp.Or(m.health.condition.CapacityTokens, m.CapacityTokens),
 		Index:          "none",
 	}
-	for l := range m.legs {
+	for l := range m.attempts {
 		if l.flow.broken {
 			s.Moving++
 		}
@@ -162,7 +162,7 @@ func (m *member) paced(u *parley.Usage) {
 const pacedLeast = 64
 
 // saw takes the usage of a complete answer.
-func (f *Fleet) saw(l *leg, t *trip, u *parley.Usage) {
+func (f *Fleet) saw(l *attempt, t *dispatch, u *parley.Usage) {
 	r := t.r
 	f.mu.Lock()
 	defer f.mu.Unlock()

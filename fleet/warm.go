@@ -15,8 +15,8 @@ import (
 // fetches from the others what they were asked for lately: for a bounded time, and only
 // while no request needs it. Whatever goes wrong, it gets requests then.
 
-// remember notes what was asked of the worker of a leg, and answered. The lock is held.
-func (f *Fleet) remember(l *leg, r *parley.Request, answer []parley.Token) {
+// remember notes what was asked of the worker of an attempt, and answered. The lock is held.
+func (f *Fleet) remember(l *attempt, r *parley.Request, answer []parley.Token) {
 	if l.member.Blocks == nil || f.cfg.NoTransfers || f.cfg.WarmMax < 0 || r.SinkTokens > 0 {
 		return
 	}
@@ -54,7 +54,7 @@ func (f *Fleet) beginWarmUp(m *member) {
 	w := &warmUp{WarmUp{Prefixes: len(fetches)}, cancel}
 	m.warmUp = w
 	f.cfg.Log.Info("worker warming up", "worker", m.Name, "prefixes", len(fetches))
-	f.keepers.Go(func() {
+	f.background.Go(func() {
 		defer release()
 		got := f.warm(bounded, m, fetches)
 		if cause := context.Cause(bounded); cause != nil {

@@ -36,23 +36,23 @@ func (f *Fleet) withdraw(now time.Time) {
 	f.report(now)
 	for _, p := range f.withdrawable(now) {
 		for _, x := range p.Plan(now) {
-			b := &x.Owner.(*leg).back
+			b := &x.Owner.(*attempt).back
 			if x.To != nil {
 				b.why, b.target = "another worker is idle", x.To.Name
 			} else {
-				b.why, b.ahead = "a higher class goes first", x.Behind.Owner.(*leg)
+				b.why, b.ahead = "a higher class goes first", x.Behind.Owner.(*attempt)
 				b.ahead.back.watched()
 			}
-			f.takeBack(x.Owner.(*leg), b)
+			f.takeBack(x.Owner.(*attempt), b)
 		}
 	}
 }
 
-// takeBack asks for a leg back. The lock is held.
-func (f *Fleet) takeBack(l *leg, b *returnable) {
+// takeBack asks for an attempt back. The lock is held.
+func (f *Fleet) takeBack(l *attempt, b *returnable) {
 	b.asked = true
 	if l.member.Withdraws {
-		f.keepers.Go(b.request.Ask) // a connection may have to be waited for
+		f.background.Go(b.request.Ask) // a connection may have to be waited for
 		return
 	}
 	b.dropped = true
@@ -69,7 +69,7 @@ func (f *Fleet) withdrawable(now time.Time) (pools []*withdraw.Peers) {
 			k := key{m.Pool, s.model}
 			if known[k] == nil {
 				known[k] = &withdraw.Peers{Cached: func(a *withdraw.Attempt, w *withdraw.Worker) (int, bool) {
-					return f.router.CachedOn(a.Owner.(*leg).query, w.Owner.(route.ID), now)
+					return f.router.CachedOn(a.Owner.(*attempt).query, w.Owner.(route.ID), now)
 				}}
 				pools = append(pools, known[k])
 			}
@@ -92,7 +92,7 @@ func (m *member) withdrawable(s seat, now time.Time) *withdraw.Worker {
 		Rate:     m.health.rate,
 		Owner:    s.id,
 	}
-	for l := range m.legs {
+	for l := range m.attempts {
 		if l.query.Model != s.model || l.unseated {
 			continue
 		}
@@ -114,10 +114,10 @@ func (m *member) withdrawable(s seat, now time.Time) *withdraw.Worker {
 	return w
 }
 
-// returned notes that a leg was taken back, and waits until the request may be sent
+// returned notes that an attempt was taken back, and waits until the request may be sent
 // again: behind the one that it was taken back for, and in the order in which requests
 // came. Nothing of it counts as a failure.
-func (t *trip) returned(ctx context.Context, l *leg) error {
+func (t *dispatch) returned(ctx context.Context, l *attempt) error {
 	f, b := t.fleet, &t.back
 	why := cmp.Or(l.back.why, "it was not asked for")
 	f.metrics.withdrawn.WithLabelValues(why).Inc()
@@ -152,9 +152,9 @@ func (t *trip) returned(ctx context.Context, l *leg) error {
 	}
 }
 
-// settled notes that a trip which was taken back has been sent again, waits for a
+// settled notes that a dispatch which was taken back has been sent again, waits for a
 // worker, or has ended.
-func (f *Fleet) settled(t *trip) {
+func (f *Fleet) settled(t *dispatch) {
 	if t.back.times == 0 {
 		return
 	}

@@ -75,18 +75,18 @@ func TestAnIdleWorkerGetsWhatAnotherHolds(t *testing.T) {
 		wg.Go(func() { hear(t.Context(), f, prompted(0, 20, 450)) })
 		time.Sleep(5 * time.Millisecond)
 		type end struct {
-			legs   []parley.Attempt
-			deltas []parley.Delta
-			at     time.Time
+			attempts []parley.Attempt
+			deltas   []parley.Delta
+			at       time.Time
 		}
 		ends := make([]end, 2)
 		for i := range ends {
 			wg.Go(func() {
-				legs, deltas, err := travel(t.Context(), f, prompted(i+1, 20, 30))
+				attempts, deltas, err := travel(t.Context(), f, prompted(i+1, 20, 30))
 				if err != nil {
 					t.Error(err)
 				}
-				ends[i] = end{legs, deltas, time.Now()}
+				ends[i] = end{attempts, deltas, time.Now()}
 			})
 			time.Sleep(time.Millisecond)
 		}
@@ -100,12 +100,12 @@ func TestAnIdleWorkerGetsWhatAnotherHolds(t *testing.T) {
 			if r := prompted(i+1, 20, 30); !reflect.DeepEqual(gather(r, e.deltas), gather(r, want)) {
 				t.Errorf("answer %d changed", i)
 			}
-			if len(e.legs) != 2 || e.legs[0].End != "withdrawn" || e.legs[0].Worker != "a" || e.legs[0].Tokens != 0 ||
-				e.legs[1].End != "done" || e.legs[1].Worker != "b" {
-				t.Fatalf("request %d went so: %+v", i, e.legs)
+			if len(e.attempts) != 2 || e.attempts[0].End != "withdrawn" || e.attempts[0].Worker != "a" ||
+				e.attempts[0].Tokens != 0 || e.attempts[1].End != "done" || e.attempts[1].Worker != "b" {
+				t.Fatalf("request %d went so: %+v", i, e.attempts)
 			}
 			u := e.deltas[len(e.deltas)-1].Usage
-			if u.Queued < e.legs[1].Sent.Sub(e.legs[0].Sent) || u.OutputTokens != 30 || u.Routing.Moves != 0 {
+			if u.Queued < e.attempts[1].Sent.Sub(e.attempts[0].Sent) || u.OutputTokens != 30 || u.Routing.Moves != 0 {
 				t.Errorf("request %d was used so: %+v", i, u)
 			}
 			tokens += 20 + 29
@@ -147,16 +147,17 @@ func TestAWarmRequestStays(t *testing.T) {
 			f.mu.Lock()
 			f.members[1].health.rate = 3200 // 100 ms for the prompt
 			f.mu.Unlock()
-			legs, _, err := travel(t.Context(), f, prompted(1, 320, 1))
+			attempts, _, err := travel(t.Context(), f, prompted(1, 320, 1))
 			wg.Wait()
 			if err != nil {
 				t.Fatal(err)
 			}
-			if busy == 80 && len(legs) != 1 {
-				t.Errorf("it was taken back within 100 ms: %+v", legs)
+			if busy == 80 && len(attempts) != 1 {
+				t.Errorf("it was taken back within 100 ms: %+v", attempts)
 			}
-			if held := legs[0].Ended.Sub(legs[0].Sent); busy == 450 && (len(legs) != 2 || held < 340*time.Millisecond) {
-				t.Errorf("it was taken back after %v: %+v", held, legs)
+			held := attempts[0].Ended.Sub(attempts[0].Sent)
+			if busy == 450 && (len(attempts) != 2 || held < 340*time.Millisecond) {
+				t.Errorf("it was taken back after %v: %+v", held, attempts)
 			}
 		})
 	}
@@ -255,8 +256,8 @@ func TestHigherClassesGoFirstAnywhere(t *testing.T) {
 		if got := strings.Join(w.begun, " "); got != "free1 paid free2 free4" {
 			t.Errorf("it began %s", got)
 		}
-		if len(w.line) != 0 || len(f.line.trips) != 0 {
-			t.Errorf("%v and %d trips stay", w.line, len(f.line.trips))
+		if len(w.line) != 0 || len(f.line.dispatches) != 0 {
+			t.Errorf("%v and %d dispatches stay", w.line, len(f.line.dispatches))
 		}
 	})
 }
@@ -314,7 +315,7 @@ func TestWithdrawalsSurvive(t *testing.T) {
 					if i%6 == 5 {
 						time.AfterFunc(leaves, hangUp)
 					}
-					legs, got, err := travel(client, f, r)
+					attempts, got, err := travel(client, f, r)
 					if client.Err() != nil {
 						return
 					}
@@ -324,7 +325,7 @@ func TestWithdrawalsSurvive(t *testing.T) {
 					}
 					mu.Lock()
 					defer mu.Unlock()
-					for _, l := range legs {
+					for _, l := range attempts {
 						if l.End == "withdrawn" {
 							back++
 						}
@@ -340,8 +341,8 @@ func TestWithdrawalsSurvive(t *testing.T) {
 					t.Errorf("left behind: %+v", s)
 				}
 			}
-			if len(f.line.trips) != 0 {
-				t.Errorf("%d trips stay", len(f.line.trips))
+			if len(f.line.dispatches) != 0 {
+				t.Errorf("%d dispatches stay", len(f.line.dispatches))
 			}
 		})
 	}

@@ -111,11 +111,11 @@ type Scaler struct {
 	days  forecast
 	short shortfall
 	busy  time.Time // when there was last a request
-	// wishes are the most workers that were wanted in each part of the steady time.
-	wishes [steadyParts]wish
+	// demands are the most workers that were wanted in each part of the steady time.
+	demands [steadyParts]demand
 }
 
-type wish struct {
+type demand struct {
 	at      time.Time
 	workers int
 }
@@ -232,20 +232,20 @@ func (s *Scaler) workers(rate float64) int { return up(rate * (1 + s.cfg.Spare) 
 func (s *Scaler) holdStill(p Sizing, state *State, now time.Time) Sizing {
 	part := s.cfg.Steady / steadyParts
 	oldest := 0
-	for i := range s.wishes {
-		if s.wishes[i].at.Before(s.wishes[oldest].at) {
+	for i := range s.demands {
+		if s.demands[i].at.Before(s.demands[oldest].at) {
 			oldest = i
 		}
-		if !s.wishes[i].at.IsZero() && now.Sub(s.wishes[i].at) < part && p.Workers <= s.wishes[i].workers {
+		if !s.demands[i].at.IsZero() && now.Sub(s.demands[i].at) < part && p.Workers <= s.demands[i].workers {
 			oldest = -1
 			break
 		}
 	}
 	if oldest >= 0 {
-		s.wishes[oldest] = wish{now, p.Workers}
+		s.demands[oldest] = demand{now, p.Workers}
 	}
 	most := p.Workers
-	for _, w := range s.wishes {
+	for _, w := range s.demands {
 		if !w.at.IsZero() && now.Sub(w.at) < s.cfg.Steady {
 			most = max(most, w.workers)
 		}
