@@ -156,9 +156,9 @@ type Config struct {
 	Prices ledger.Prices
 	// Currency is what prices are in; default "usd".
 	Currency string
-	// Safety screens prompts and answers; default: a keeper of
+	// Safety screens prompts and answers; default: the policies of
 	// [safety.DefaultBook], which flags and never blocks.
-	Safety *safety.Keeper
+	Safety *safety.Policies
 	// Registry holds the metrics of GET /metrics; default: a new one with the
 	// Go runtime's and the process's own.
 	Registry *prometheus.Registry
@@ -248,7 +248,7 @@ func (c Config) withDefaults() Config {
 		c.Limits = limit.NewMemory(c.Now)
 	}
 	if c.Safety == nil {
-		c.Safety = safety.NewKeeper(nil)
+		c.Safety = safety.NewPolicies(nil)
 	}
 	if c.Registry == nil {
 		c.Registry = record.NewRegistry()

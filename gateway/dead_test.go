@@ -28,11 +28,11 @@ func (m *mute) why() error {
 
 var errDead = errors.New("this process is dead")
 
-func (m *mute) Beat(ctx context.Context, process string, until time.Time) error {
+func (m *mute) Heartbeat(ctx context.Context, process string, until time.Time) error {
 	if m.dead.Load() {
 		return m.why()
 	}
-	return m.Store.Beat(ctx, process, until)
+	return m.Store.Heartbeat(ctx, process, until)
 }
 
 func (m *mute) AppendEvents(ctx context.Context, owner convo.Owner, id string,

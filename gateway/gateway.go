@@ -51,7 +51,7 @@ type Gateway struct {
 	draining  atomic.Bool
 	batches   *batchWork
 	// safety screens prompts and answers.
-	safety *safety.Keeper
+	safety *safety.Policies
 	// cookies are those of the pages' sessions; signIn answers the routes by which
 	// people sign in, and those of their accounts.
 	cookies *signin.Cookies

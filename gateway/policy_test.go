@@ -158,12 +158,12 @@ func TestNoRequestSeesHalfAPolicy(t *testing.T) {
 			}
 		}
 		write(0)
-		keeper := safety.NewKeeper(must(safety.ReadBook(path))(t))
+		policies := safety.NewPolicies(must(safety.ReadBook(path))(t))
 		s := start(t, &worker{script: speak(t, "Listen: "+insult+" and more of it<|im_end|>", time.Millisecond)},
-			roomy, func(c *Config) { c.Safety = keeper })
+			roomy, func(c *Config) { c.Safety = policies })
 		ctx, cancel := context.WithCancel(t.Context())
 		var beside, asking sync.WaitGroup
-		beside.Go(func() { keeper.Watch(ctx, path, 3*time.Millisecond, slog.New(slog.DiscardHandler)) })
+		beside.Go(func() { policies.Watch(ctx, path, 3*time.Millisecond, slog.New(slog.DiscardHandler)) })
 		beside.Go(func() {
 			for n := 1; ctx.Err() == nil; n++ {
 				time.Sleep(20 * time.Millisecond)

@@ -20,7 +20,7 @@ func withPolicy(t *testing.T, text string) func(*Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return func(c *Config) { c.Safety = safety.NewKeeper(book) }
+	return func(c *Config) { c.Safety = safety.NewPolicies(book) }
 }
 
 const (

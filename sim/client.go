@@ -178,7 +178,7 @@ type user struct {
 	born     time.Duration // of the first attempt
 	attempts int
 	request  *request // the present attempt, nil if there is none
-	hears    func(r *request, what news, retry time.Duration)
+	hears    func(r *request, what ending, retry time.Duration)
 }
 
 // begin is the first attempt at a request.
@@ -220,7 +220,7 @@ func (u *user) losePatience(r *request) {
 }
 
 // hear is how an attempt ends.
-func (u *user) hear(r *request, what news, retry time.Duration) {
+func (u *user) hear(r *request, what ending, retry time.Duration) {
 	u.request = nil
 	if what == rejected {
 		u.again(retry)

@@ -27,11 +27,11 @@ func (t *script) output() int { return len(t.tokens) - t.prompt }
 // one did, when it was sent to a worker, and its first token.
 type times struct{ born, came, sent, first time.Duration }
 
-// News is what a client hears of its request.
-type news uint8
+// An ending is how an attempt ends for its client.
+type ending uint8
 
 const (
-	rejected news = iota
+	rejected ending = iota
 	finished
 )
 
@@ -50,7 +50,7 @@ type request struct {
 	decision route.Decision
 	tally    *tally
 	// told is called when the attempt has ended.
-	told func(r *request, what news, retry time.Duration)
+	told func(r *request, what ending, retry time.Duration)
 }
 
 // A seat is a request's place with a worker.

@@ -136,14 +136,14 @@ func (t *Tokenizer) configure(c tokenizerConfig) {
 	if !obeys {
 		return
 	}
-	t.ends.before = wish(t.ends.before, c.AddBOS, t.roles.known.BOS)
+	t.ends.before = setMember(t.ends.before, c.AddBOS, t.roles.known.BOS)
 	if len(t.roles.known.EOS) > 0 {
-		t.ends.after = wish(t.ends.after, c.AddEOS, t.idOf(string(c.EOS)))
+		t.ends.after = setMember(t.ends.after, c.AddEOS, t.idOf(string(c.EOS)))
 	}
 }
 
-// wish adds id to list or removes it; a nil wish leaves the list alone.
-func wish(list []parley.Token, wanted *bool, id parley.Token) []parley.Token {
+// setMember adds id to list or removes it; nil leaves the list alone.
+func setMember(list []parley.Token, wanted *bool, id parley.Token) []parley.Token {
 	has := slices.Contains(list, id)
 	switch {
 	case wanted == nil || id == None || has == *wanted:

@@ -46,12 +46,12 @@ func newClient(c *Config, patience time.Duration) *http.Client {
 	if c.Upstream != nil {
 		t.Proxy = http.ProxyFromEnvironment
 	}
-	return &http.Client{Transport: t, CheckRedirect: stayHere}
+	return &http.Client{Transport: t, CheckRedirect: noRedirect}
 }
 
-// stayHere has redirects returned as they are: a worker is where it was said to be, and
+// noRedirect has redirects returned as they are: a worker is where it was said to be, and
 // prompts and keys go nowhere else.
-func stayHere(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // dialTLS connects to the engine and speaks TLS.
 func (c *Config) dialTLS(ctx context.Context, network, address string) (net.Conn, error) {

@@ -34,8 +34,8 @@ const (
 	JournalKept = 10_000
 	// journalStreamsMax bounds the gateways that read at once.
 	journalStreamsMax = 64
-	// journalBeat is how often a stream without events shows that it is alive.
-	journalBeat = time.Second
+	// journalHeartbeat is how often a stream without events shows that it is alive.
+	journalHeartbeat = time.Second
 	// journalWriteMax is how long a gateway may take to accept what is written.
 	journalWriteMax = 30 * time.Second
 	// journalPiece is how much is encoded before it is written.
@@ -157,8 +157,8 @@ type journalStream struct {
 // stream ends early, and is then told what it must do.
 func (s *journalStream) run() error {
 	defer func() { _ = s.control.SetWriteDeadline(time.Time{}) }() // the connection may be used again
-	beat := time.NewTicker(journalBeat)
-	defer beat.Stop()
+	heartbeat := time.NewTicker(journalHeartbeat)
+	defer heartbeat.Stop()
 	for s.write() {
 		b, is, lost, more := s.journal.From(s.next)
 		if lost {
@@ -170,7 +170,7 @@ func (s *journalStream) run() error {
 		}
 		select {
 		case <-more:
-		case <-beat.C:
+		case <-heartbeat.C:
 			s.room = binary.BigEndian.AppendUint32(s.room, 0)
 		case <-s.request.Context().Done():
 			return nil

@@ -41,7 +41,7 @@ type journalReader struct {
 func (f *journalReader) follow(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	silence := max(f.remote.cfg.Silence, 5*journalBeat)
+	silence := max(f.remote.cfg.Silence, 5*journalHeartbeat)
 	watch := time.AfterFunc(silence, func() { cancel(errSilent) })
 	defer watch.Stop()
 	stream, err := f.open(ctx)

@@ -13,16 +13,16 @@ import (
 const policyEvery = 2 * time.Second
 
 // openSafety reads the policy and keeps up with its file until stop is called.
-func openSafety(ctx context.Context, s *settings.Settings, log *slog.Logger) (keeper *safety.Keeper, stop func(),
+func openSafety(ctx context.Context, s *settings.Settings, log *slog.Logger) (policies *safety.Policies, stop func(),
 	err error) {
 	if s.SafetyPolicy == "" {
-		return safety.NewKeeper(nil), func() {}, nil
+		return safety.NewPolicies(nil), func() {}, nil
 	}
 	book, err := safety.ReadBook(s.SafetyPolicy)
 	if err != nil {
 		return nil, nil, err
 	}
-	keeper = safety.NewKeeper(book)
-	stop = inBackground(ctx, func(ctx context.Context) { keeper.Watch(ctx, s.SafetyPolicy, policyEvery, log) })
-	return keeper, stop, nil
+	policies = safety.NewPolicies(book)
+	stop = inBackground(ctx, func(ctx context.Context) { policies.Watch(ctx, s.SafetyPolicy, policyEvery, log) })
+	return policies, stop, nil
 }

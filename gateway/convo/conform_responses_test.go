@@ -193,7 +193,7 @@ func conformChain(t *testing.T, s *Store) {
 func conformRecoverResponses(t *testing.T, s *Store) {
 	ctx := t.Context()
 	newScene(t, s)
-	check(t, s.Beat(ctx, "there", at(9000)))
+	check(t, s.Heartbeat(ctx, "there", at(9000)))
 	left := created(t, s, NewResponse{Background: true}, at(1))
 	must(s.AppendEvents(ctx, ann, left.ID, EventBatch{Process: "here", Events: events(0, 2)}))(t)
 	running := created(t, s, NewResponse{Background: true, Process: "there"}, at(1))

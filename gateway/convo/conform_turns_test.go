@@ -132,7 +132,7 @@ func conformResume(t *testing.T, s *Store) {
 	sc := newScene(t, s)
 	turn := must(s.BeginTurn(ctx, ann, sc.id, asked("q"), at(1)))(t)
 	check(t, s.Checkpoint(ctx, ann, turn.ID(), said("half")))
-	check(t, s.Beat(ctx, "there", at(5000)))
+	check(t, s.Heartbeat(ctx, "there", at(5000)))
 	takeover := turn.ID()
 	takeover.Process = "there"
 	_, err := s.ResumeTurn(ctx, ann, takeover, at(2))
@@ -155,7 +155,7 @@ func conformResume(t *testing.T, s *Store) {
 func conformRecover(t *testing.T, s *Store) {
 	ctx := t.Context()
 	sc := newScene(t, s)
-	check(t, s.Beat(ctx, "other", at(9000)))
+	check(t, s.Heartbeat(ctx, "other", at(9000)))
 	abandoned := must(s.BeginTurn(ctx, ann, sc.id, asked("q"), at(1)))(t)
 	check(t, s.Checkpoint(ctx, ann, abandoned.ID(), said("the tortoise was")))
 	elsewhere := must(s.CreateConversation(ctx, ann, NewConversation{}, at(1)))(t)
@@ -188,7 +188,7 @@ func conformRecover(t *testing.T, s *Store) {
 	}
 	_, err := s.BeginTurn(ctx, ann, sc.id, asked("next"), at(1003))
 	fails(t, err, ErrNotAlive)
-	check(t, s.Beat(ctx, "here", at(2000)))
+	check(t, s.Heartbeat(ctx, "here", at(2000)))
 	must(s.BeginTurn(ctx, ann, sc.id, asked("next"), at(1003)))(t)
 }
 

@@ -27,7 +27,7 @@ func writeUntilKilled(dsn string) int {
 		fmt.Println("failed", err)
 		return 1
 	}
-	if err := s.Beat(ctx, "child", at(1000)); err != nil {
+	if err := s.Heartbeat(ctx, "child", at(1000)); err != nil {
 		fmt.Println("failed", err)
 		return 1
 	}

@@ -160,7 +160,7 @@ type NewTurn struct {
 	Question *NewMessage
 	// Model will write the answer.
 	Model string
-	// Process will write the answer. It must be alive: see Store.Beat.
+	// Process will write the answer. It must be alive: see Store.Heartbeat.
 	Process string
 	// Answer is the id of the answer to be; made if empty. With it the call can
 	// be retried when it is not known whether it was stored.

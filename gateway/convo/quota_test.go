@@ -42,7 +42,7 @@ func stored(t *testing.T, s *Store) (sums map[Owner]Usage) {
 func TestUsageDoesNotDrift(t *testing.T) {
 	onBoth(t, func(t *testing.T, dsn string) {
 		s, ctx := opened(t, dsn), t.Context()
-		check(t, s.Beat(ctx, "here", at(1000)))
+		check(t, s.Heartbeat(ctx, "here", at(1000)))
 		bob := Owner{Tenant: "acme", User: "bob"}
 		same := func(step string) {
 			t.Helper()
@@ -89,7 +89,7 @@ func TestUsageDoesNotDrift(t *testing.T) {
 func TestQuotas(t *testing.T) {
 	onBoth(t, func(t *testing.T, dsn string) {
 		all, ctx := opened(t, dsn), t.Context()
-		check(t, all.Beat(ctx, "here", at(1000)))
+		check(t, all.Heartbeat(ctx, "here", at(1000)))
 		s := all.Within(Quota{Conversations: 3, UserConversations: 2, Bytes: 100_000})
 		bob, eve := Owner{Tenant: "acme", User: "bob"}, Owner{Tenant: "other", User: "eve"}
 		refused := func(err error, parts ...string) {
@@ -144,7 +144,7 @@ func TestQuotasOfManyWriters(t *testing.T) {
 	onBoth(t, func(t *testing.T, dsn string) {
 		gateways := []*Store{opened(t, dsn), opened(t, dsn)}
 		ctx := t.Context()
-		check(t, gateways[0].Beat(ctx, "here", at(1000)))
+		check(t, gateways[0].Heartbeat(ctx, "here", at(1000)))
 		text := func(bytes int) []NewMessage {
 			return []NewMessage{{Role: "user", Content: said(strings.Repeat("word ", bytes/5))}}
 		}

@@ -9,9 +9,9 @@ import (
 	"parley/gateway/db"
 )
 
-// Beat says that process is alive until then. A process beats before its
+// Heartbeat says that process is alive until then. A process sends one before its
 // first turn and again well before the time is over.
-func (d *Store) Beat(ctx context.Context, process string, until time.Time) error {
+func (d *Store) Heartbeat(ctx context.Context, process string, until time.Time) error {
 	if err := checkName("process", process); err != nil {
 		return err
 	}

@@ -50,7 +50,7 @@ type NewResponse struct {
 	Background             bool
 	Request                json.RawMessage
 	Input                  []Item
-	// Process will compute it. It must be alive: see Store.Beat.
+	// Process will compute it. It must be alive: see Store.Heartbeat.
 	Process string
 }
 

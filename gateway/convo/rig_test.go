@@ -92,7 +92,7 @@ type scene struct {
 
 func newScene(t testing.TB, s *Store) *scene {
 	t.Helper()
-	check(t, s.Beat(t.Context(), "here", at(1000)))
+	check(t, s.Heartbeat(t.Context(), "here", at(1000)))
 	c := must(s.CreateConversation(t.Context(), ann, NewConversation{Title: "first"}, at(0)))(t)
 	return &scene{s, c.ID}
 }

@@ -28,7 +28,7 @@ type API struct {
 	Ledger   *ledger.Ledger
 	Audit    *audit.Log
 	Fleet    *admin.Fleet
-	Safety   *safety.Keeper
+	Safety   *safety.Policies
 	Records  *record.Recorder
 	Registry *prometheus.Registry
 	Log      *slog.Logger

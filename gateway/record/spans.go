@@ -26,7 +26,7 @@ func spansOf(t *trace, l *admin.RequestRecord, legs []parley.Attempt, elapsed ti
 	}}
 	asked := make([]otlp.Span, len(legs))
 	for i := range legs {
-		asked[i] = legSpan(t, &legs[i], spans[0].End)
+		asked[i] = attemptSpan(t, &legs[i], spans[0].End)
 	}
 	if len(legs) == 0 {
 		asked = inProcessSpan(t, l)
@@ -67,9 +67,9 @@ func stageSpan(t *trace, l *admin.RequestRecord, s *admin.Stage, parent [8]byte)
 	return span
 }
 
-// legSpan is a worker that was asked. Its place in the trace is what the worker
+// attemptSpan is a worker that was asked. Its place in the trace is what the worker
 // was told to be below.
-func legSpan(t *trace, l *parley.Attempt, ended time.Time) otlp.Span {
+func attemptSpan(t *trace, l *parley.Attempt, ended time.Time) otlp.Span {
 	s := otlp.Span{
 		Trace:  t.here.ID,
 		ID:     l.Span,

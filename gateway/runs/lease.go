@@ -48,7 +48,7 @@ func (l *lease) Leave() {
 // extend is called with mu held.
 func (l *lease) extend(ctx context.Context) error {
 	until := l.now().Add(leaseFor)
-	if err := l.store.Beat(ctx, l.process, until); err != nil {
+	if err := l.store.Heartbeat(ctx, l.process, until); err != nil {
 		return err
 	}
 	l.until = until

@@ -33,7 +33,7 @@ type Config struct {
 
 // A Store keeps what runs write. [convo.Store] is one.
 type Store interface {
-	Beat(ctx context.Context, process string, until time.Time) error
+	Heartbeat(ctx context.Context, process string, until time.Time) error
 	Recover(ctx context.Context, now time.Time) (convo.Recovery, error)
 	Purge(ctx context.Context, now time.Time, keep convo.Retention) error
 

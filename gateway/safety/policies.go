@@ -32,9 +32,9 @@ type Event struct {
 // eventsKept is how many events are remembered.
 const eventsKept = 1000
 
-// A Keeper holds the screen, the policies that hold now, and what was found
+// Policies holds the screen, the policies that hold now, and what was found
 // lately. It may be used by many goroutines at once.
-type Keeper struct {
+type Policies struct {
 	Screen *Screen
 	book   atomic.Pointer[Book]
 	// rulings are what was worked out from the book.
@@ -47,21 +47,21 @@ type Keeper struct {
 	last   int64
 }
 
-// NewKeeper returns a keeper of policies; nil keeps [DefaultBook].
-func NewKeeper(b *Book) *Keeper {
+// NewPolicies returns the policies of b; nil means [DefaultBook].
+func NewPolicies(b *Book) *Policies {
 	if b == nil {
 		b = DefaultBook()
 	}
-	k := &Keeper{Screen: New(), outside: newOutside()}
+	k := &Policies{Screen: New(), outside: newOutside()}
 	k.book.Store(b)
 	return k
 }
 
 // Book returns the policies that hold now.
-func (k *Keeper) Book() *Book { return k.book.Load() }
+func (k *Policies) Book() *Book { return k.book.Load() }
 
 // Replace installs other policies. Running requests keep the ones they began with.
-func (k *Keeper) Replace(b *Book) {
+func (k *Policies) Replace(b *Book) {
 	k.book.Store(b)
 	k.rulings.Store(nil)
 }
@@ -74,7 +74,7 @@ type rulebook struct {
 }
 
 // For returns the policy of a tenant for a model. It must not be changed.
-func (k *Keeper) For(tenant, model string) *Ruling {
+func (k *Policies) For(tenant, model string) *Ruling {
 	book, rules := k.book.Load(), k.rulings.Load()
 	if rules == nil || rules.book != book {
 		rules = &rulebook{book: book}
@@ -95,7 +95,7 @@ func (k *Keeper) For(tenant, model string) *Ruling {
 }
 
 // Note remembers an event and returns it with its number.
-func (k *Keeper) Note(e Event) Event {
+func (k *Policies) Note(e Event) Event {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.last++
@@ -108,7 +108,7 @@ func (k *Keeper) Note(e Event) Event {
 }
 
 // Recent returns the events after a number, newest first, at most limit.
-func (k *Keeper) Recent(after int64, limit int) []Event {
+func (k *Policies) Recent(after int64, limit int) []Event {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	list := []Event{}
@@ -135,7 +135,7 @@ func ReadBook(path string) (*Book, error) {
 // ends. A file that is still being written is left alone until it has been the
 // same for a whole period: half a policy may look like one. An invalid
 // file is reported, and the previous policies stay in effect.
-func (k *Keeper) Watch(ctx context.Context, path string, every time.Duration, log *slog.Logger) {
+func (k *Policies) Watch(ctx context.Context, path string, every time.Duration, log *slog.Logger) {
 	var used, last stamp // none yet: it may have changed since it was read
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -178,7 +178,7 @@ func stampOf(path string) stamp {
 
 // Moderate asks the moderators of a ruling about a text. It returns what they
 // found and, for those that did not answer, an error for each.
-func (k *Keeper) Moderate(ctx context.Context, r *Ruling, text string, output bool,
+func (k *Policies) Moderate(ctx context.Context, r *Ruling, text string, output bool,
 	guard Guard) (found map[string]*Verdict, down map[string]error) {
 	found, down = map[string]*Verdict{}, map[string]error{}
 	for _, name := range r.Moderators {

@@ -27,7 +27,7 @@ func TestPolicyIsReadAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := NewKeeper(book)
+	k := NewPolicies(book)
 	ctx, cancel := context.WithCancel(t.Context())
 	var watching sync.WaitGroup
 	watching.Go(func() { k.Watch(ctx, path, time.Millisecond, slog.New(slog.NewTextHandler(io.Discard, nil))) })
@@ -56,7 +56,7 @@ func TestPolicyIsReadAgain(t *testing.T) {
 func TestHalfAPolicyIsNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "safety.yaml")
-		k := NewKeeper(nil)
+		k := NewPolicies(nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		var watching sync.WaitGroup
 		watching.Go(func() { k.Watch(ctx, path, time.Second, slog.New(slog.DiscardHandler)) })
@@ -91,7 +91,7 @@ func TestRequestsKeepTheModeratorsTheyBeganWith(t *testing.T) {
 		http.Error(w, "down", http.StatusInternalServerError)
 	}))
 	defer server.Close()
-	k := NewKeeper(
+	k := NewPolicies(
 		bookOf(t,
 			`safety: {default: {input: {hate: {action: block, when_down: closed}}, moderators: [first]}, moderators: {first: {url: "`+server.URL+`"}}}`))
 	r := k.For("", "")
@@ -108,7 +108,7 @@ func TestModeratorsSayOnlyWhatTheyAreAsked(t *testing.T) {
 		_, _ = w.Write([]byte(`{"results":[{"categories":{"hate":true,"violence":true}}]}`))
 	}))
 	defer server.Close()
-	k := NewKeeper(
+	k := NewPolicies(
 		bookOf(t,
 			`safety: {default: {input: {hate: block, violence: block}, moderators: [m]}, moderators: {m: {url: "`+
 				server.URL+`", categories: [violence]}}}`))
@@ -130,7 +130,7 @@ func bookOf(t *testing.T, text string) *Book {
 }
 
 func TestEventsAreBounded(t *testing.T) {
-	k := NewKeeper(nil)
+	k := NewPolicies(nil)
 	for range eventsKept + 5 {
 		k.Note(Event{})
 	}
@@ -149,7 +149,7 @@ func TestModeratorsAreNotFollowed(t *testing.T) {
 	defer elsewhere.Close()
 	server := httptest.NewServer(http.RedirectHandler(elsewhere.URL, http.StatusTemporaryRedirect))
 	defer server.Close()
-	k := NewKeeper(bookOf(t,
+	k := NewPolicies(bookOf(t,
 		`safety: {default: {input: {hate: block}, moderators: [m]}, moderators: {m: {url: "`+server.URL+`"}}}`))
 	if _, down := k.Moderate(t.Context(), k.For("", ""), "a secret", false, nil); down["m"] == nil {
 		t.Error("a redirect was taken for an answer")

@@ -32,7 +32,7 @@ func (s *Screening) OutputPolicy() *answer.OutputPolicy {
 	if s.ask == nil {
 		return nil
 	}
-	return answer.NewOutputPolicy(s.ruling, s.screener.Keeper.Screen, s.vault,
+	return answer.NewOutputPolicy(s.ruling, s.screener.Policies.Screen, s.vault,
 		func(choice int, text string, decisions []safety.Decision) {
 			s.note("output", safety.FromModel, choice, text, "", decisions)
 		})

@@ -40,7 +40,7 @@ func (s *Screening) Chat(ctx context.Context, m *models.Model, request *openai.C
 // ChatInstead judges a conversation that was judged for another model, if the policy of m
 // is not that of the other one.
 func (s *Screening) ChatInstead(ctx context.Context, m *models.Model, request *openai.ChatRequest) error {
-	if s.ruling == s.screener.Keeper.For(s.record.Who.Organization, m.ID) {
+	if s.ruling == s.screener.Policies.For(s.record.Who.Organization, m.ID) {
 		return nil
 	}
 	return s.Chat(ctx, m, request)

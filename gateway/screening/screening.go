@@ -15,10 +15,10 @@ import (
 
 // A Screener is what the screenings of a server share.
 type Screener struct {
-	Keeper  *safety.Keeper
-	Records *record.Recorder
-	Log     *slog.Logger
-	Now     func() time.Time
+	Policies *safety.Policies
+	Records  *record.Recorder
+	Log      *slog.Logger
+	Now      func() time.Time
 }
 
 // A Screening is what a request knows of its policy: the rules, and what was taken out
@@ -52,8 +52,8 @@ const FindingsMax = 20
 // screen judges the parts of a prompt under the policy of its tenant and model,
 // which then holds for its answer, too.
 func (s *Screening) screen(ctx context.Context, m *models.Model, param, system string, parts []screenPart) error {
-	keeper := s.screener.Keeper
-	s.ruling = keeper.For(s.record.Who.Organization, m.ID)
+	policies := s.screener.Policies
+	s.ruling = policies.For(s.record.Who.Organization, m.ID)
 	if s.vault == nil {
 		s.vault = safety.NewVault()
 	}
@@ -65,7 +65,7 @@ func (s *Screening) screen(ctx context.Context, m *models.Model, param, system s
 		if !ruling.LooksAt(p.origin) && !ruling.AsksOf(p.origin) {
 			continue
 		}
-		verdict := keeper.Screen.Judge(safety.Text{Body: *p.text, Origin: p.origin, System: system,
+		verdict := policies.Screen.Judge(safety.Text{Body: *p.text, Origin: p.origin, System: system,
 			Names: ruling.InputNames() && !p.code})
 		decisions, sternest := ruling.DecideInput(&verdict, p.origin)
 		s.note("input", p.origin, p.index, *p.text, "", decisions)
@@ -112,7 +112,7 @@ func (s *Screening) askModerators(
 	if output {
 		direction, decide = "output", ruling.DecideOutput
 	}
-	found, down := s.screener.Keeper.Moderate(ctx, ruling, text, output, s.ask)
+	found, down := s.screener.Policies.Moderate(ctx, ruling, text, output, s.ask)
 	for name, err := range down {
 		closed := ruling.ClosedWithout(name, output)
 		s.screener.Records.ModeratorFailed(name)
@@ -151,7 +151,7 @@ func (s *Screening) note(direction string, origin safety.Origin, part int, text,
 		if s.ruling.LogText && d.End <= len(text) {
 			e.Text = text[d.Start:d.End]
 		}
-		e = s.screener.Keeper.Note(e)
+		e = s.screener.Policies.Note(e)
 		line := []any{"request_id", e.Request, "organization", e.Tenant, "model", e.Model, "direction", direction,
 			"origin", origin.String(), "part", part,
 			"category", d.Category.String(), "kind", d.Kind, "score", d.Score, "start", d.Start, "end", d.End,
