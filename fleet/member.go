@@ -96,6 +96,8 @@ type State string
 
 // The states of a worker.
 const (
+	// Absent: it is known and could not join. It is asked again.
+	Absent State = "absent"
 	// Joining: it has not answered a probe yet.
 	Joining State = "joining"
 	// Up: it gets work.

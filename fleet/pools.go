@@ -158,7 +158,16 @@ func (f *Fleet) states(model, pool string) string {
 		}
 	}
 	if len(parts) == 0 {
-		return "no worker has joined"
+		parts = append(parts, "no worker has joined")
+	}
+	absent := 0
+	for _, s := range f.absent {
+		if s.Pool == pool {
+			absent++
+		}
+	}
+	if absent > 0 {
+		parts = append(parts, fmt.Sprint(absent, " ", Absent))
 	}
 	return strings.Join(parts, ", ")
 }

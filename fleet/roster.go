@@ -13,9 +13,9 @@ import (
 type Connector func(ctx context.Context, at discover.Address) (Member, error)
 
 // Populate keeps the workers that a source reports in the fleet, until ctx ends. One
-// that is no longer reported leaves.
-func (f *Fleet) Populate(ctx context.Context, from discover.Source, connect Connector) {
-	r := &roster{fleet: f, connect: connect, wanted: map[string]*rosterEntry{}}
+// that is no longer reported leaves. One that cannot join is [Absent] in the pool.
+func (f *Fleet) Populate(ctx context.Context, pool string, from discover.Source, connect Connector) {
+	r := &roster{fleet: f, pool: pool, connect: connect, wanted: map[string]*rosterEntry{}}
 	defer r.wait.Wait()
 	from(ctx, func(places []discover.Address) { r.tell(ctx, places) })
 	r.tell(ctx, nil)
@@ -24,6 +24,7 @@ func (f *Fleet) Populate(ctx context.Context, from discover.Source, connect Conn
 // A roster is the workers of one source.
 type roster struct {
 	fleet   *Fleet
+	pool    string
 	connect Connector
 	wanted  map[string]*rosterEntry
 	wait    sync.WaitGroup
@@ -64,15 +65,17 @@ func (r *roster) tell(ctx context.Context, places []discover.Address) {
 }
 
 // hold has a worker join, as soon as it can be asked, and leave when ctx ends. Why
-// it cannot yet is logged whenever that is another reason.
+// it cannot yet is shown to operators, and logged whenever that is another reason.
 func (r *roster) hold(ctx context.Context, w *rosterEntry) {
 	defer close(w.gone)
+	defer r.fleet.setAbsent(w, nil)
 	log, told := r.fleet.cfg.Log, ""
 	for wait := joinMin; ; wait = min(2*wait, joinMax) {
 		m, err := r.connect(ctx, w.place)
 		if err == nil {
 			m.rename(w.place.Name)
 			if err = r.fleet.Join(m); err == nil {
+				r.fleet.setAbsent(w, nil)
 				break
 			}
 			if m.Close != nil {
@@ -84,6 +87,15 @@ func (r *roster) hold(ctx context.Context, w *rosterEntry) {
 		}
 		if why := err.Error(); why != told {
 			told = why
+			r.fleet.setAbsent(w, &Standing{
+				Name:    w.place.Name,
+				Pool:    r.pool,
+				Kind:    w.place.Kind,
+				Models:  []string{},
+				State:   Absent,
+				Trouble: why,
+				Index:   "none",
+			})
 			log.Warn("worker cannot join; retrying", "worker", w.place.Name, "url", w.place.URL, "error", err)
 		}
 		if !sleep(ctx, wait) {
@@ -92,6 +104,17 @@ func (r *roster) hold(ctx context.Context, w *rosterEntry) {
 	}
 	<-ctx.Done()
 	_ = r.fleet.Leave(w.place.Name) // the fleet may be closed
+}
+
+// setAbsent notes that a worker cannot join; nil that this is over.
+func (f *Fleet) setAbsent(w *rosterEntry, s *Standing) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if s == nil {
+		delete(f.absent, w)
+	} else {
+		f.absent[w] = *s
+	}
 }
 
 // joinMin and joinMax bound the wait before a worker that cannot join is asked

@@ -1,11 +1,14 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -50,21 +53,21 @@ func TestPopulate(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		var done sync.WaitGroup
-		done.Go(func() { f.Populate(ctx, source, connect) })
+		done.Go(func() { f.Populate(ctx, "default", source, connect) })
 		is := func(want string) {
 			t.Helper()
 			time.Sleep(6 * time.Second)
 			synctest.Wait()
 			var got []string
 			for _, s := range f.Standings() {
-				got = append(got, s.Name+"@"+s.Kind)
+				got = append(got, s.Name+"@"+cmp.Or(s.Kind, string(s.State)))
 			}
 			if text := strings.Join(got, " "); text != want {
 				t.Errorf("the fleet is %q, want %q", text, want)
 			}
 		}
 		updates <- []discover.Address{{Name: "a", URL: "1"}, {Name: "b", URL: "2"}}
-		is("")
+		is("a@absent b@absent")
 		away.Store(false)
 		is("a@1 b@2")
 		updates <- []discover.Address{{Name: "b", URL: "3"}, {Name: "c", URL: "4"}}
@@ -93,7 +96,7 @@ func TestReasonsForNotJoining(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		f.Populate(ctx, func(ctx context.Context, tell func([]discover.Address)) {
+		f.Populate(ctx, "default", func(ctx context.Context, tell func([]discover.Address)) {
 			tell([]discover.Address{{Name: "a", URL: "1"}})
 			<-ctx.Done()
 		}, connect)
@@ -103,6 +106,70 @@ func TestReasonsForNotJoining(t *testing.T) {
 		}
 	})
 }
+
+// TestRefusedJoins has one worker that serves another model and one that rejects the key: both are listed as absent, with
+// the reason, in the pool that they were to join, until they can join or are no longer known.
+func TestRefusedJoins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, Config{})
+		oracle := newOracle(t, time.Millisecond)
+		var agrees atomic.Bool
+		updates := make(chan []discover.Address)
+		source := func(ctx context.Context, tell func([]discover.Address)) {
+			for {
+				select {
+				case places := <-updates:
+					tell(places)
+				case <-ctx.Done():
+					return
+				}
+			}
+		}
+		connect := func(_ context.Context, at discover.Address) (Member, error) {
+			if at.Name == "locked" {
+				return Member{}, &worker.KeyError{Err: parley.Errorf(parley.Unavailable, "it rejects the key")}
+			}
+			m := joiner(at.Name, newFrail(oracle))
+			if !agrees.Load() {
+				m.Worker = others{m.Worker}
+			}
+			return m, nil
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var done sync.WaitGroup
+		done.Go(func() { f.Populate(ctx, "default", source, connect) })
+		is := func(want ...string) {
+			t.Helper()
+			time.Sleep(6 * time.Second)
+			synctest.Wait()
+			var got []string
+			for _, s := range f.Standings() {
+				got = append(got, fmt.Sprintf("%s %s %s %q", s.Pool, s.Name, s.State, s.Trouble))
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("the fleet is %q, want %q", got, want)
+			}
+		}
+		const locked = `default locked absent "it rejects the key"`
+		updates <- []discover.Address{{Name: "locked", URL: "1", Kind: "vllm"}, {Name: "other", URL: "2"}}
+		is(locked, `default other absent "fleet: worker other serves another, which is not a model of this server: `+
+			"map the names with `models: {OURS: THEIRS}`\"")
+		if said := f.NoWorkers(ask(1)).Error(); !strings.Contains(said, "(pool 'default': no worker has joined, 2 absent)") {
+			t.Errorf("a client is told: %s", said)
+		}
+		agrees.Store(true)
+		is(locked, `default other up ""`)
+		updates <- []discover.Address{{Name: "other", URL: "2"}}
+		is(`default other up ""`)
+		cancel()
+		done.Wait()
+	})
+}
+
+// others is a worker with a model of another name.
+type others struct{ parley.Worker }
+
+func (others) Models() []parley.Model { return []parley.Model{{ID: "another", ContextTokens: 64}} }
 
 // TestAdmin looks at the fleet and drains a worker, and tells the operate token from
 // others.

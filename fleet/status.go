@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -63,7 +64,7 @@ type Standing struct {
 	WarmUp *WarmUp `json:"warm_up,omitempty"`
 }
 
-// Standings lists the workers by pool and name.
+// Standings lists the workers by pool and name, and those that are known and could not join.
 func (f *Fleet) Standings() (out []Standing) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -71,6 +72,7 @@ func (f *Fleet) Standings() (out []Standing) {
 	for _, m := range f.members {
 		out = append(out, f.standing(m, now))
 	}
+	out = slices.AppendSeq(out, maps.Values(f.absent))
 	slices.SortFunc(out, func(a, b Standing) int {
 		return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Name, b.Name))
 	})

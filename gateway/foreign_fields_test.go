@@ -60,6 +60,10 @@ var foreignFields = map[string]struct{ chat, completions string }{
 		reasoning_budget_tokens reasoning_control reasoning_format thinking_budget_tokens return_progress ` + llamaFields,
 		`prompt ` + llamaFields,
 	},
+	"Ollama": {
+		`model messages options`,
+		`model prompt options`,
+	},
 }
 
 const llamaFields = `adaptive_decay adaptive_target backend_sampling cache_prompt chat_format chat_parser

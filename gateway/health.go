@@ -1,9 +1,14 @@
 package gateway
 
 import (
+	"errors"
+	"fmt"
 	"net/http"
+	"strings"
 
 	"parley"
+	"parley/gateway/admin"
+	"parley/gateway/tenant"
 )
 
 // A health is the answer of the probes.
@@ -35,12 +40,59 @@ func (g *Gateway) readyz(c *call) error {
 			unready = err
 		}
 	}
+	absent := g.absentWorkers(c)
 	if unready != nil {
+		if fault, ok := errors.AsType[*parley.Error](unready); ok && absent != "" {
+			told := *fault
+			told.Message += " " + absent
+			return &told
+		}
 		return unready
 	}
 	if full := g.config.StoreFull; full != nil && full() {
 		return c.Reply(http.StatusOK, health{Status: "degraded", Reason: "The disk of the store is full: " +
 			"models answer, but conversations, files and usage are not stored. Free space on that disk."})
 	}
+	if absent != "" {
+		return c.Reply(http.StatusOK, health{Status: "degraded", Reason: absent})
+	}
 	return c.Reply(http.StatusOK, health{Status: "ready"})
+}
+
+// absentWorkers describes the workers that are known and could not join: to operators by name and reason, to others
+// by their number, because names are addresses of an inner network. It is empty if there are none.
+func (g *Gateway) absentWorkers(c *call) string {
+	if g.config.Fleet == nil {
+		return ""
+	}
+	var absent []string
+	for _, w := range g.config.Fleet.Workers() {
+		if w.State == admin.Absent {
+			absent = append(absent, w.Name+" ("+w.Trouble+")")
+		}
+	}
+	switch {
+	case len(absent) == 0:
+		return ""
+	case g.fromOperator(c):
+		return "Workers that cannot join: " + strings.Join(absent, "; ") + "."
+	}
+	return fmt.Sprintf("Workers that cannot join: %d; parley fleet status names them.", len(absent))
+}
+
+// fromOperator reports whether a call of a public route comes from an operator: with the operate token or an admin
+// key, or from this machine while there are no keys.
+func (g *Gateway) fromOperator(c *call) bool {
+	switch {
+	case g.config.FleetAPI != nil && g.hasOperateToken(c):
+		return true
+	case g.keyless():
+		return g.checkLocal(c.Request) == nil
+	}
+	secret, shown := tenant.Shown(c.Request.Header)
+	if !shown {
+		return false
+	}
+	who, err := g.config.Keys.Identify(c.Request.Context(), secret)
+	return err == nil && who.Admin
 }

@@ -183,7 +183,10 @@ func (d *doctor) examineServer(ctx context.Context, url string) {
 	d.say("server", address, nil, p.Verdict.Sentence)
 	d.compareClock("server "+address, p.At)
 	for i := range p.Workers {
-		if w := &p.Workers[i]; w.State == string(fleet.Down) || w.State == string(fleet.Failing) {
+		switch w := &p.Workers[i]; fleet.State(w.State) {
+		case fleet.Absent:
+			d.say("worker", w.Name, fmt.Errorf("it cannot join: %s", w.Trouble), "the server asks it again every few seconds")
+		case fleet.Down, fleet.Failing:
 			d.say("worker", w.Name, fmt.Errorf("the server reports it as %s", w.State),
 				"check its log; it gets requests again as soon as it answers")
 		}

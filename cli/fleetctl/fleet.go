@@ -125,7 +125,7 @@ func watchFleet(ctx context.Context, c *remote.Client, out io.Writer, word strin
 
 func printStandings(out io.Writer, workers []fleet.Standing) error {
 	if len(workers) == 0 {
-		_, err := fmt.Fprintln(out, "No worker has joined. The server's log says why.")
+		_, err := fmt.Fprintln(out, "No worker has joined, and none is known.")
 		return err
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -139,7 +139,15 @@ func printStandings(out io.Writer, workers []fleet.Standing) error {
 			upTime(s.UpSeconds),
 			s.Answering, s.Sent, s.Failed, s.Lost, s.Moved, shareText(s.CachedTokens, s.PromptTokens), index, s.Blocks)
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, s := range workers {
+		if s.State == fleet.Absent {
+			fmt.Fprintf(out, "%s cannot join: %s\n", s.Name, s.Trouble)
+		}
+	}
+	return nil
 }
 
 // stateText is the state as people read it: a worker that drains and has nothing left can be stopped.

@@ -93,6 +93,8 @@ func (g *gateways) look(ctx context.Context, seen *sights) (workers []fleet.Stan
 		}
 		answered = true
 		seen.add(address, remote.ParseMetrics(metrics))
+		// One that cannot join is not a part of the fleet that is scaled.
+		own = slices.DeleteFunc(own, func(w fleet.Standing) bool { return w.State == fleet.Absent })
 		workers = merge(workers, own)
 	}
 	if answered {

@@ -46,7 +46,6 @@ type backend struct {
 	blocks *kvstore.Store
 	stop   context.CancelFunc
 	finds  sync.WaitGroup
-	absent absentees
 }
 
 // openBack starts what computes. It is closed even if there is an error.
@@ -236,7 +235,7 @@ func (b *backend) find(ctx context.Context, s *settings.Settings, p *settings.Po
 		Text:          b.text,
 		ContextTokens: b.served[0].ContextTokens,
 	}}
-	b.finds.Go(func() { b.fleet.Populate(ctx, source, b.absent.watch(dial.Pool, dial.Connect)) })
+	b.finds.Go(func() { b.fleet.Populate(ctx, dial.Pool, source, dial.Connect) })
 	return nil
 }
 

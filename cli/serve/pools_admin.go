@@ -13,7 +13,7 @@ func (b *backend) admin() *admin.Fleet {
 		return nil
 	}
 	return &admin.Fleet{
-		Workers: func() []admin.Worker { return shownWorkers(append(b.fleet.Standings(), b.absent.list()...)) },
+		Workers: func() []admin.Worker { return shownWorkers(b.fleet.Standings()) },
 		Findings: func() (found []admin.Finding) {
 			for _, f := range b.fleet.Findings() {
 				found = append(found, shownFinding(&f))

@@ -113,6 +113,6 @@ func (b *backend) findUpstream(ctx context.Context, u *settings.UpstreamConfig, 
 		Log:      log,
 		Upstream: &worker.Upstream{Models: known, Silence: u.Timeout, ProbeEvery: u.ProbeEvery},
 	}}
-	b.finds.Go(func() { b.fleet.Populate(ctx, source, b.absent.watch(dial.Pool, dial.Connect)) })
+	b.finds.Go(func() { b.fleet.Populate(ctx, dial.Pool, source, dial.Connect) })
 	return nil
 }

@@ -15,6 +15,9 @@ type Fleet struct {
 	Drain, Resume, Sleep, Wake func(name string) error
 }
 
+// Absent is the state of a worker that is known and could not join.
+const Absent = "absent"
+
 // A Finding is a family of prompts that used to hit the cache and no longer does,
 // because something near their beginning changes from one to the next.
 type Finding struct {

@@ -95,7 +95,7 @@ func byFailures(p *State) *Diagnosis {
 	const checkWorker = "Check the log of that worker; it gets requests again as soon as it answers."
 	var down, open, absent []string
 	for i := range p.Workers {
-		if w := &p.Workers[i]; w.State == "joining" && w.Trouble != "" {
+		if w := &p.Workers[i]; w.State == Absent {
 			absent = append(absent, w.Name+" cannot join: "+w.Trouble+".")
 		}
 		if w := &p.Workers[i]; w.State == "down" || w.State == "failing" {

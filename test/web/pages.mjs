@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
 import { join } from 'node:path';
-import { after, before } from 'node:test';
+import { after, before, test } from 'node:test';
 import axe from 'axe-core';
 import { chromium } from 'playwright-core';
 import { asOwner, serveParley } from '../server.mjs';
@@ -12,6 +12,25 @@ import { asOwner, serveParley } from '../server.mjs';
 export { asOwner };
 
 const waitMs = 60_000;
+
+/** A phone held upright. */
+export const phone = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true };
+
+/** The looks that a page has, by name: the options of a browser. */
+export const looks = {
+  light: { colorScheme: 'light' },
+  dark: { colorScheme: 'dark' },
+  phone: { ...phone, colorScheme: 'light' },
+  'phone-dark': { ...phone, colorScheme: 'dark' },
+};
+
+/**
+ * Tests a body once for each look: on a desktop and on a phone, light and dark. All use the server and the browser of
+ * their file. The body is called with the options of the browser, the name of the look and the context of its test.
+ */
+export function inEveryLook(what, body) {
+  for (const [name, options] of Object.entries(looks)) test(`${what}, ${name}`, (t) => body(options, name, t));
+}
 
 /**
  * A server, a browser, and between them a line whose connections can be cut.
@@ -131,9 +150,11 @@ export async function answerAtLength(page, members = endless) {
   });
 }
 
+/** Sends a message: with Enter, or on a phone, where Enter makes a line, with the button. */
 export async function say(page, text) {
   await page.fill('#prompt', text);
-  await page.press('#prompt', 'Enter');
+  if (await page.evaluate(() => matchMedia('(pointer: coarse)').matches)) await page.tap('form:has(#prompt) [type=submit]');
+  else await page.press('#prompt', 'Enter');
 }
 
 /** Waits until an answer is being written and has so many characters. */
@@ -164,6 +185,13 @@ export async function wantAccessible(page, where) {
     return violations.flatMap(({ id, nodes }) => nodes.filter((n) => !ofModel(id, n)).map((n) => `${id}: ${n.html}`));
   });
   assert.deepEqual(findings, [], where);
+}
+
+/** Wants a page that has no finding of axe and is not wider than its window. */
+export async function wantFit(page, where) {
+  await wantAccessible(page, where);
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+  assert.ok(wide <= 0, `${where} is ${wide} pixels too wide`);
 }
 
 /** Leaves a picture where PARLEY_SHOTS says, if it does. */

@@ -9,7 +9,7 @@ import (
 // neutralValues are values with which any field asks for nothing.
 var neutralValues = []string{"null", "false", "0", "0.0", "-1", "[]", "{}", `""`}
 
-// answerFields name the fields of vLLM, SGLang and llama.cpp that change an answer and that Parley does not have, each
+// answerFields name the fields of vLLM, SGLang, llama.cpp and Ollama that change an answer and that Parley does not have, each
 // with further values that ask for nothing, between spaces. To ignore one would be a wrong answer, so a request that
 // uses one is refused by name. A field whose value is true unless a client says otherwise asks by being false.
 var answerFields = map[string]string{
@@ -39,6 +39,8 @@ var answerFields = map[string]string{
 	"reasoning_control": "", "parse_tool_calls": "true", "chat_format": "", "chat_parser": "", "generation_prompt": "",
 	"grammar_lazy": "", "grammar_type": "", "preserved_tokens": "", "reasoning_budget_start_tag": "",
 	"reasoning_budget_end_tag": "", "reasoning_budget_end_tags": "",
+	// Ollama has it on its own routes alone, where it is honoured.
+	"options": "",
 }
 
 // hintFields name the fields of these servers that change at most when, where or how fast an answer is computed, how

@@ -12,6 +12,7 @@ func TestFieldAsks(t *testing.T) {
 		{"skip_special_tokens", "true", false}, {"skip_special_tokens", "false", true}, {"mirostat", "2", true},
 		{"temperature", "2", false}, {"reasoning_format", `"auto"`, false}, {"reasoning_format", `"none"`, true},
 		{"n_cmpl", "1", false}, {"n_cmpl", "2", true}, {"include_reasoning", "false", true},
+		{"options", `{"temperature":0}`, true}, {"options", "{}", false},
 	} {
 		if got := FieldAsks(c.name, c.value); got != c.want {
 			t.Errorf("%s: %s: %v", c.name, c.value, got)
