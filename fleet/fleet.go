@@ -30,7 +30,6 @@ func New(cfg Config) (*Fleet, error) {
 		router:  router,
 		watch:   route.NewWatch(cfg.Watch),
 		budgets: map[string]*budget{},
-		absent:  map[*rosterEntry]Standing{},
 		changed: newPeriod(),
 	}
 	for i := range cfg.Pools {

@@ -160,14 +160,8 @@ func (f *Fleet) states(model, pool string) string {
 	if len(parts) == 0 {
 		parts = append(parts, "no worker has joined")
 	}
-	absent := 0
-	for _, s := range f.absent {
-		if s.Pool == pool {
-			absent++
-		}
-	}
-	if absent > 0 {
-		parts = append(parts, fmt.Sprint(absent, " ", Absent))
+	if n := len(f.absent.each(pool)); n > 0 {
+		parts = append(parts, fmt.Sprint(n, " ", Absent))
 	}
 	return strings.Join(parts, ", ")
 }

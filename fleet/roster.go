@@ -68,14 +68,14 @@ func (r *roster) tell(ctx context.Context, places []discover.Address) {
 // it cannot yet is shown to operators, and logged whenever that is another reason.
 func (r *roster) hold(ctx context.Context, w *rosterEntry) {
 	defer close(w.gone)
-	defer r.fleet.setAbsent(w, nil)
+	defer r.fleet.absent.remove(w)
 	log, told := r.fleet.cfg.Log, ""
 	for wait := joinMin; ; wait = min(2*wait, joinMax) {
 		m, err := r.connect(ctx, w.place)
 		if err == nil {
 			m.rename(w.place.Name)
 			if err = r.fleet.Join(m); err == nil {
-				r.fleet.setAbsent(w, nil)
+				r.fleet.absent.remove(w)
 				break
 			}
 			if m.Close != nil {
@@ -87,15 +87,7 @@ func (r *roster) hold(ctx context.Context, w *rosterEntry) {
 		}
 		if why := err.Error(); why != told {
 			told = why
-			r.fleet.setAbsent(w, &Standing{
-				Name:    w.place.Name,
-				Pool:    r.pool,
-				Kind:    w.place.Kind,
-				Models:  []string{},
-				State:   Absent,
-				Trouble: why,
-				Index:   "none",
-			})
+			r.fleet.absent.add(w, absence{w.place.Name, r.pool, w.place.Kind, why})
 			log.Warn("worker cannot join; retrying", "worker", w.place.Name, "url", w.place.URL, "error", err)
 		}
 		if !sleep(ctx, wait) {
@@ -104,17 +96,6 @@ func (r *roster) hold(ctx context.Context, w *rosterEntry) {
 	}
 	<-ctx.Done()
 	_ = r.fleet.Leave(w.place.Name) // the fleet may be closed
-}
-
-// setAbsent notes that a worker cannot join; nil that this is over.
-func (f *Fleet) setAbsent(w *rosterEntry, s *Standing) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if s == nil {
-		delete(f.absent, w)
-	} else {
-		f.absent[w] = *s
-	}
 }
 
 // joinMin and joinMax bound the wait before a worker that cannot join is asked

@@ -107,8 +107,8 @@ func TestReasonsForNotJoining(t *testing.T) {
 	})
 }
 
-// TestRefusedJoins has one worker that serves another model and one that rejects the key: both are listed as absent, with
-// the reason, in the pool that they were to join, until they can join or are no longer known.
+// TestRefusedJoins has one worker that serves another model and one that rejects the key: both are listed as absent,
+// with the reason, in the pool that they were to join, until they can join or are no longer known.
 func TestRefusedJoins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, Config{})
@@ -154,7 +154,8 @@ func TestRefusedJoins(t *testing.T) {
 		updates <- []discover.Address{{Name: "locked", URL: "1", Kind: "vllm"}, {Name: "other", URL: "2"}}
 		is(locked, `default other absent "fleet: worker other serves another, which is not a model of this server: `+
 			"map the names with `models: {OURS: THEIRS}`\"")
-		if said := f.NoWorkers(ask(1)).Error(); !strings.Contains(said, "(pool 'default': no worker has joined, 2 absent)") {
+		const told = "(pool 'default': no worker has joined, 2 absent)"
+		if said := f.NoWorkers(ask(1)).Error(); !strings.Contains(said, told) {
 			t.Errorf("a client is told: %s", said)
 		}
 		agrees.Store(true)

@@ -20,13 +20,13 @@ import (
 type Fleet struct {
 	cfg     Config
 	metrics *metrics
+	// absent are the workers that are known and could not join.
+	absent absentees
 
 	mu      sync.Mutex
 	router  *route.Router
 	watch   *route.Watch
 	members []*member
-	// absent are the workers that are known and could not join.
-	absent map[*rosterEntry]Standing
 	// budgets are what may be computed again, for each pool: one whose workers fail
 	// does not delay the answers of another.
 	budgets map[string]*budget

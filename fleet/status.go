@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 
@@ -72,7 +71,17 @@ func (f *Fleet) Standings() (out []Standing) {
 	for _, m := range f.members {
 		out = append(out, f.standing(m, now))
 	}
-	out = slices.AppendSeq(out, maps.Values(f.absent))
+	for _, a := range f.absent.each("") {
+		out = append(out, Standing{
+			Name:    a.name,
+			Pool:    a.pool,
+			Kind:    a.kind,
+			Models:  []string{},
+			State:   Absent,
+			Trouble: a.trouble,
+			Index:   "none",
+		})
+	}
 	slices.SortFunc(out, func(a, b Standing) int {
 		return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Name, b.Name))
 	})

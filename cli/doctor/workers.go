@@ -185,7 +185,8 @@ func (d *doctor) examineServer(ctx context.Context, url string) {
 	for i := range p.Workers {
 		switch w := &p.Workers[i]; fleet.State(w.State) {
 		case fleet.Absent:
-			d.say("worker", w.Name, fmt.Errorf("it cannot join: %s", w.Trouble), "the server asks it again every few seconds")
+			d.say("worker", w.Name, fmt.Errorf("it cannot join: %s", w.Trouble),
+				"the server asks it again every few seconds")
 		case fleet.Down, fleet.Failing:
 			d.say("worker", w.Name, fmt.Errorf("the server reports it as %s", w.State),
 				"check its log; it gets requests again as soon as it answers")

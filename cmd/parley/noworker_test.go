@@ -25,7 +25,10 @@ func TestNoWorkerIsSaid(t *testing.T) {
 	s := startServerIn(t, data, "--model", "polly-mini", "--worker", "openai-chat="+elsewhere.URL, "--worker",
 		"openai-chat="+locked.URL, "--worker-wait", "1s")
 	name := func(s *httptest.Server) string { return strings.TrimPrefix(s.URL, "http://") }
-	reasons := []string{name(elsewhere), "serves another, which is not a model of this server", name(locked), "wrong key"}
+	reasons := []string{
+		name(elsewhere), "serves another, which is not a model of this server",
+		name(locked), "wrong key",
+	}
 	ready := func(key string) (int, string) {
 		t.Helper()
 		req, err := http.NewRequest(http.MethodGet, s.url+"/readyz", nil)
@@ -54,8 +57,8 @@ func TestNoWorkerIsSaid(t *testing.T) {
 		}
 		return true
 	}
-	const want = "No worker for the model 'polly-mini' can take your request now (pool 'default': no worker has joined, " +
-		"2 absent)"
+	const want = "No worker for the model 'polly-mini' can take your request now " +
+		"(pool 'default': no worker has joined, 2 absent)"
 	until(t, "readiness names both workers and the reasons", func() bool {
 		code, body := ready("")
 		return code == 503 && hasAll(body, append(reasons, want)...)
