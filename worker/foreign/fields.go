@@ -11,7 +11,8 @@ var neutralValues = []string{"null", "false", "0", "0.0", "-1", "[]", "{}", `""`
 
 // answerFields name the fields of vLLM, SGLang, llama.cpp and Ollama that change an answer and that Parley does not
 // have, each with further values that ask for nothing, between spaces. To ignore one would be a wrong answer, so a
-// request that uses one is refused by name. A field whose value is true unless a client says otherwise asks by being false.
+// request that uses one is refused by name. A field whose value is true unless a client says otherwise asks by being
+// false.
 var answerFields = map[string]string{
 	// vLLM
 	"min_tokens": "", "include_stop_str_in_output": "", "prompt_logprobs": "", "bad_words": "",
