@@ -252,6 +252,24 @@ func TestEstimatesAreMarked(t *testing.T) {
 	})
 }
 
+// TestTitlesAreNotRequests counts one request where the server has asked for a title and a judgement beside it, and the
+// tokens of all three.
+func TestTitlesAreNotRequests(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		l, end := opened(t, dsn)
+		defer end()
+		for _, id := range []string{"req_a", "req_a-title", "req_a-guard"} {
+			check(t, l.Append(t.Context(), &Entry{ID: id, At: begin, Input: 3, Output: 1}))
+		}
+		check(t, l.Append(t.Context(), &Entry{ID: "req_b-title", At: begin}))
+		sums, err := l.Sums(t.Context(), Query{From: begin, To: begin.Add(time.Hour)})
+		check(t, err)
+		if s := sums[0]; len(sums) != 1 || s.Requests != 1 || s.Unanswered != 0 || s.Input != 9 || s.Output != 3 {
+			t.Errorf("the sums are %+v", sums)
+		}
+	})
+}
+
 func TestAppendAfterClose(t *testing.T) {
 	l, end := opened(t, filepath.Join(t.TempDir(), "l.db"))
 	end()
