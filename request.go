@@ -94,6 +94,9 @@ type Request struct {
 	// Fetch names a worker that holds the keys and values of the first tokens; nil if none
 	// is worth asking. Engines in other processes that are not ours do not see it.
 	Fetch *BlockSource `json:",omitzero"`
+	// Handoff is for a foreign engine that shares the request with another one; nil for one
+	// that answers alone.
+	Handoff *Handoff `json:"-"`
 	// Resume is what the choices have said already, on a worker that was lost;
 	// empty for a new answer, else one for each choice. What follows is what would
 	// have followed there: seeds, penalties, stop strings, the grammar and MaxTokens

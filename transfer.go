@@ -1,6 +1,9 @@
 package parley
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+)
 
 // A WorkerRole is what a worker does of a request.
 type WorkerRole string
@@ -41,4 +44,15 @@ type Transfer struct {
 	Took time.Duration
 	// Miss says why not all came; empty if they did.
 	Miss string
+}
+
+// A Handoff divides a request between two foreign engines of one kind: one computes the
+// prompt and the other writes the answer. Keys and values go from the first to the second by
+// the engines' own means.
+type Handoff struct {
+	// Prefill has this worker compute the prompt. Otherwise it writes the answer.
+	Prefill bool
+	// Fields are the members of the request's body that tell an engine of the other one.
+	// Where the worker that computes the prompt is given none, it sets them when it has.
+	Fields json.RawMessage
 }

@@ -3,6 +3,7 @@ package fleet
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"strings"
@@ -39,6 +40,7 @@ func (d Dialer) Connect(ctx context.Context, at discover.Address) (Member, error
 	if cfg.Kind == worker.Parley {
 		cfg.Key = cmp.Or(cfg.Key, d.ParleyKey)
 	}
+	cfg.Role = cmp.Or(parley.WorkerRole(at.Labels["role"]), cfg.Role)
 	cfg.Events, cfg.Replay = socketAt(at, "events", cfg.Events), socketAt(at, "replay", cfg.Replay)
 	remote, err := worker.Dial(cfg)
 	if err != nil {
@@ -77,8 +79,18 @@ func (d Dialer) Connect(ctx context.Context, at discover.Address) (Member, error
 			return parley.BlockSource{URL: cfg.URL, Ticket: kvwire.Sign(cfg.Key, instance, until)}
 		}
 	}
+	var divides string
+	var meet func() json.RawMessage
+	if cfg.Kind.Divides() {
+		divides = string(cfg.Kind)
+	}
+	if cfg.Kind == worker.SGLang {
+		meet = remote.Meet
+	}
 	return Member{
 		Blocks:         blocks,
+		Divides:        divides,
+		Meet:           meet,
 		Name:           at.Name,
 		Pool:           d.Pool,
 		Kind:           string(cfg.Kind),

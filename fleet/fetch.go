@@ -23,11 +23,7 @@ func (f *Fleet) source(dispatch *dispatch, q *route.Request, d *route.Decision,
 	var prompt *attempt
 	if dispatch.prefillable() {
 		if first, ok := f.router.Prefill(q, d, now); ok {
-			only := *q
-			only.OutputTokens = 1
-			prompt = f.newAttempt(dispatch, &only, first, now)
-			prompt.routing.Reason += ", computes the prompt for " + d.Name
-			prompt.record.asked = now
+			prompt = f.promptAttempt(dispatch, q, first, d, now)
 		}
 	}
 	t := d.Fetch
@@ -43,6 +39,17 @@ func (f *Fleet) source(dispatch *dispatch, q *route.Request, d *route.Decision,
 	f.router.Fetching(d)
 	f.metrics.transfers.WithLabelValues("decided").Inc()
 	return &source, prompt
+}
+
+// promptAttempt notes that a worker gets the prompt of a request, for the worker of d. The lock is held.
+func (f *Fleet) promptAttempt(t *dispatch, q *route.Request, first route.Decision, d *route.Decision,
+	now time.Time) *attempt {
+	only := *q
+	only.OutputTokens, only.Prefill = 1, true
+	prompt := f.newAttempt(t, &only, first, now)
+	prompt.routing.Reason += ", computes the prompt for " + d.Name
+	prompt.record.asked = now
+	return prompt
 }
 
 // fetched notes what came of an attempt's transfer.

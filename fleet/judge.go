@@ -7,6 +7,7 @@ import (
 	"net"
 
 	"parley"
+	"parley/route"
 	"parley/worker"
 )
 
@@ -53,6 +54,9 @@ func judge(ctx, attempt context.Context, err error) judgement {
 	case errors.Is(cause, errLost), errors.Is(cause, errStalled):
 		return lost
 	}
+	if _, other := errors.AsType[*promptError](err); other {
+		return refused // by the worker for prompts, not by this one
+	}
 	if _, own := errors.AsType[*worker.EngineError](err); own {
 		return failed
 	}
@@ -98,3 +102,17 @@ func (v judgement) String() string {
 		withdrawn: "withdrawn",
 	}[v]
 }
+
+// A promptError is the failure of the worker that computed the prompt of an answer: its name
+// and its number.
+type promptError struct {
+	name string
+	id   route.ID
+	err  error
+}
+
+// Error returns the message.
+func (e *promptError) Error() string { return "worker " + e.name + " for the prompt: " + e.err.Error() }
+
+// Unwrap returns the failure without who failed.
+func (e *promptError) Unwrap() error { return e.err }

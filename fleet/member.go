@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"parley"
@@ -37,6 +38,12 @@ type Member struct {
 	// Blocks says how other workers fetch blocks from the process of an instance until a
 	// time; nil if they cannot.
 	Blocks func(instance string, until time.Time) parley.BlockSource
+	// Divides names how its engine, a foreign one, moves keys and values between two workers
+	// that share a request; empty if it does not. Meet returns what both are told when the
+	// other one decodes and they are asked at once; nil if this one is asked first and says
+	// what the other is told. A worker that meets others does its part of requests alone.
+	Divides string
+	Meet    func() json.RawMessage
 	// Probe asks how it is. Without it, only requests show.
 	Probe func(ctx context.Context) (Condition, error)
 	// Follow passes its events on until ctx ends or they are lost. It is called

@@ -70,7 +70,11 @@ func (t *dispatch) open(ctx context.Context, l *attempt) {
 		r = new(*r)
 		r.Waited += waited // with other workers, or for this one
 	}
-	l.flow.stream = beside(l.member.Worker.Generate(bounded, r))
+	if p := l.flow.blocks.prompt; p != nil && p.member.Divides != "" {
+		l.flow.stream = t.divided(ctx, l, p, r, now)
+	} else {
+		l.flow.stream = beside(l.member.Worker.Generate(bounded, r))
+	}
 	t.fleet.begin(l, cancel)
 }
 
@@ -200,7 +204,9 @@ func (t *dispatch) again(ctx context.Context, l *attempt, v judgement, err error
 			Message: "Every worker that got this request was lost before the first token, so it is not retried."}
 	}
 	t.heldBy = nil
-	if id, ok := l.member.seat(t.r.Model); ok {
+	if p, ok := errors.AsType[*promptError](err); ok {
+		t.avoid = append(t.avoid, p.id)
+	} else if id, ok := l.member.seat(t.r.Model); ok {
 		t.avoid = append(t.avoid, id)
 		if v == moved && t.said.pieces() > t.heard { // its worker has written the last token
 			t.heldBy = []route.ID{id}
@@ -392,6 +398,9 @@ func (f *Fleet) unable(t *dispatch) (ids []route.ID) {
 // send notes that a dispatch goes as decided. The lock is held.
 func (f *Fleet) send(t *dispatch, q *route.Request, d route.Decision, now time.Time) *attempt {
 	source, prompt := f.source(t, q, &d, now)
+	if prompt == nil {
+		prompt = f.pair(t, q, &d, now)
+	}
 	t.back.sent(now)
 	l := f.newAttempt(t, q, d, now)
 	l.flow.blocks = attemptBlocks{source, source != nil, prompt}

@@ -359,6 +359,8 @@ func (m *member) status(now time.Time, slowStart time.Duration) route.Status {
 		WaitingTokens: m.health.condition.WaitingTokens,
 		Running:       m.health.condition.Running,
 		Role:          m.health.condition.Role,
+		RoleOnly:      m.Meet != nil && m.health.condition.Role != "",
+		Divides:       m.Divides,
 	}
 	if c := &m.health.condition; m.Blocks != nil && c.Format != "" {
 		present := m.present(now)

@@ -114,16 +114,11 @@ func (r *Router) Prefill(q *Request, d *Decision, now time.Time) (Decision, bool
 	if to.status.Role != parley.RoleDecode || d.Uncached < prefillLeast || to.status.Exchange.Format == "" {
 		return Decision{}, false
 	}
-	prompt := *q
-	prompt.Prefill, prompt.OutputTokens, prompt.Avoid = true, 1, append([]ID{d.Worker}, q.Avoid...)
-	first, err := r.Pick(&prompt, now)
+	first, err := r.Pick(q.promptFor(to), now)
 	if err != nil {
 		return Decision{}, false
 	}
 	from := r.workers[first.Worker]
-	if from.status.Role == parley.RoleDecode || !from.gives(to) {
-		return Decision{}, false
-	}
 	held := q.PromptTokens / to.BlockTokens * to.BlockTokens
 	t := r.weigh(first.Worker, d.Worker, held, held-d.Cached, now)
 	if t == nil {
@@ -211,6 +206,15 @@ func (r *Router) linkOf(from, to ID) *blockLink {
 	return nil
 }
 
+// link returns what is known of the way between two workers, to be changed.
+func (r *Router) link(from, to ID) *blockLink {
+	if l := r.linkOf(from, to); l != nil {
+		return l
+	}
+	r.links = append(r.links, blockLink{from: from, to: to})
+	return &r.links[len(r.links)-1]
+}
+
 // Fetching notes that a request was sent with a transfer.
 func (r *Router) Fetching(d *Decision) {
 	for _, id := range []ID{d.Worker, d.Fetch.From} {
@@ -231,11 +235,7 @@ func (r *Router) Fetched(d *Decision, bytes int64, took time.Duration, broken bo
 	if !broken && (bytes == 0 || took <= 0) || r.workers[d.Worker] == nil || r.workers[d.Fetch.From] == nil {
 		return
 	}
-	l := r.linkOf(d.Fetch.From, d.Worker)
-	if l == nil {
-		r.links = append(r.links, blockLink{from: d.Fetch.From, to: d.Worker})
-		l = &r.links[len(r.links)-1]
-	}
+	l := r.link(d.Fetch.From, d.Worker)
 	if broken {
 		l.rests = now.Add(linkRest)
 		return

@@ -36,6 +36,9 @@ type Request struct {
 	HeldBy []ID
 	// Prefill is set if the prompt is to be computed and nothing else.
 	Prefill bool
+
+	// reader is the worker that the prompt is computed for; nil for any.
+	reader *worker
 }
 
 func (q *Request) keys(blockTokens int) []parley.BlockKey {
@@ -99,6 +102,10 @@ type Decision struct {
 	// Fetch is what the worker should fetch from another one, nil for nothing. Uncached
 	// does not count it.
 	Fetch *Transfer
+	// Prompt is the name of the worker that computes Elsewhere tokens of the prompt for
+	// this one, by the means of their engines; empty for none. Uncached does not count them.
+	Prompt    string
+	Elsewhere int
 }
 
 // fetch notes that the worker should fetch blocks; nil for none.
@@ -111,6 +118,9 @@ func (d *Decision) fetch(t *Transfer) {
 	}
 }
 
+// pair notes that another worker computes the prompt.
+func (d *Decision) pair(name string) { d.Prompt, d.Elsewhere, d.Uncached = name, d.Uncached, 0 }
+
 // String returns the decision in one line.
 func (d Decision) String() string {
 	b := make([]byte, 0, 96) // every request has one, so it is put together by hand
@@ -118,11 +128,11 @@ func (d Decision) String() string {
 	rounded := func(before string, f float64) { b = strconv.AppendFloat(append(b, before...), f, 'f', 0, 64) }
 	b = append(append(append(b, d.Name...), " by "...), [...]string{"score", "tie", "key"}[d.How]...)
 	number(": ", d.Cached)
+	all := d.Cached + d.Uncached + d.Elsewhere
 	if d.Fetch != nil {
-		number(" of ", d.Cached+d.Fetch.More+d.Uncached)
-	} else {
-		number(" of ", d.Cached+d.Uncached)
+		all += d.Fetch.More
 	}
+	number(" of ", all)
 	b = append(b, " tokens cached"...)
 	if d.Expected > 0 {
 		number(" (", d.Expected)
@@ -141,6 +151,9 @@ func (d Decision) String() string {
 	}
 	if d.Fetch != nil {
 		b = append(append(b, ", "...), d.Fetch.String()...)
+	}
+	if d.Prompt != "" {
+		b = append(append(b, ", prompt computed by "...), d.Prompt...)
 	}
 	number("; ", d.Able)
 	return string(append(append(b, " able"...), refusals(&d.Refused)...))
@@ -214,10 +227,10 @@ func (r *Router) Cached(q *Request, now time.Time) (tokens int, known bool) {
 }
 
 // CachedOn returns how many tokens of a prompt a worker holds, as far as that is known;
-// ok is false if it cannot take the request.
+// ok is false if it cannot take the request or is meant for another part of it.
 func (r *Router) CachedOn(q *Request, id ID, now time.Time) (tokens int, ok bool) {
 	c := candidate{id: id, w: r.workers[id], setBack: reasons}
-	if c.w.refuses(q, id) != reasons {
+	if c.w.refuses(q, id) != reasons || c.w.otherRole(q) {
 		return 0, false
 	}
 	if r.lookUp(q, now); c.knowable(q) {
@@ -252,7 +265,11 @@ func (r *Router) filter(q *Request, d *Decision) {
 		if w == nil {
 			continue
 		}
-		if reason := w.refuses(q, ID(id)); reason != reasons {
+		reason := w.refuses(q, ID(id))
+		if reason == reasons && w.needsPrompt() && !q.Prefill && !r.hasPrompter(q, w) {
+			reason = NotReady
+		}
+		if reason != reasons {
 			d.Refused[reason]++
 			continue
 		}
@@ -268,6 +285,8 @@ func (w *worker) refuses(q *Request, id ID) Reason {
 		return OtherModel
 	case w.Pool != q.Pool:
 		return OtherPool
+	case w.status.RoleOnly && w.otherRole(q), q.reader != nil && !w.computesFor(q.reader):
+		return OtherRole
 	case !w.status.Ready:
 		return NotReady
 	case slices.Contains(q.Avoid, id):
@@ -278,6 +297,11 @@ func (w *worker) refuses(q *Request, id ID) Reason {
 		return NoRoom
 	}
 	return reasons
+}
+
+// otherRole reports whether a worker is meant for another part of requests than q.
+func (w *worker) otherRole(q *Request) bool {
+	return w.status.Role == parley.RolePrefill && !q.Prefill || w.status.Role == parley.RoleDecode && q.Prefill
 }
 
 // rate gives the candidates their scores, and reports whether anything can be
@@ -306,7 +330,7 @@ func (r *Router) rate(q *Request) (known bool) {
 		switch {
 		case w.memory() > r.cfg.HighWatermark:
 			c.setBack = Watermark
-		case w.status.Role == parley.RolePrefill && !q.Prefill, w.status.Role == parley.RoleDecode && q.Prefill:
+		case w.otherRole(q):
 			c.setBack = OtherRole
 		case r.over(w.work, work, own, n, r.cfg.BurstBound) || r.over(w.share, share, own, n, r.cfg.ShareBound):
 			c.setBack = Busy

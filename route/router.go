@@ -134,8 +134,13 @@ type Status struct {
 	// Share is how much work it should get, of that of the others: less than 1
 	// while it warms up. 0 means 1.
 	Share float64
-	// Role is what it should do of requests, as long as others do the rest.
-	Role parley.WorkerRole
+	// Role is what it should do of requests, as long as others do the rest. With RoleOnly
+	// it can do nothing else.
+	Role     parley.WorkerRole
+	RoleOnly bool
+	// Divides names how a foreign engine moves keys and values between workers that share
+	// a request; those with the same name can be paired. Empty if it does not.
+	Divides string
 	// Exchange says whether and how blocks can be moved from and to it.
 	Exchange BlockExchange
 }

@@ -4,9 +4,12 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"slices"
+	"time"
 
 	"parley"
 	"parley/worker/foreign"
@@ -28,10 +31,8 @@ func (r *Remote) foreign(ctx context.Context, q *parley.Request, yield func(parl
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	speak := dialects[r.cfg.Kind]
-	err := refuse(q, PromisesOf(r.cfg.Kind), r.cfg.Kind)
-	if err == nil {
-		q, err = suit(q, r.cfg.Kind)
-	}
+	asked := len(q.Prompt)
+	q, body, err := r.body(&speak, q)
 	if err != nil {
 		yield(parley.Delta{}, err)
 		return
@@ -40,15 +41,9 @@ func (r *Remote) foreign(ctx context.Context, q *parley.Request, yield func(parl
 		ctx, cancel = context.WithDeadline(ctx, q.Deadline)
 		defer cancel()
 	}
-	asked := len(q.Prompt)
-	q, err = fold(q, PromisesOf(r.cfg.Kind).Resume)
-	if err != nil {
-		yield(parley.Delta{}, err)
-		return
-	}
-	body, err := speak.Body(r.engineFor(q.Model), q)
-	if err != nil {
-		yield(parley.Delta{}, err)
+	if q.Handoff != nil && q.Handoff.Prefill {
+		usage, err := r.prefill(ctx, q, speak.Path, body)
+		yield(parley.Delta{Usage: usage}, err)
 		return
 	}
 	known := r.upstreamModel(q.Model)
@@ -97,6 +92,25 @@ func (r *Remote) foreign(ctx context.Context, q *parley.Request, yield func(parl
 	yield(last, nil)
 }
 
+// body returns a request as the engine can answer it, and what it is sent of it.
+func (r *Remote) body(speak *foreign.Dialect, q *parley.Request) (*parley.Request, any, error) {
+	if err := refuse(q, PromisesOf(r.cfg.Kind), r.cfg.Kind); err != nil {
+		return nil, nil, err
+	}
+	q, err := suit(q, r.cfg.Kind)
+	if err != nil {
+		return nil, nil, err
+	}
+	if q, err = fold(q, PromisesOf(r.cfg.Kind).Resume); err != nil {
+		return nil, nil, err
+	}
+	body, err := speak.Body(r.engineFor(q.Model), q)
+	if err != nil {
+		return nil, nil, err
+	}
+	return q, body, foreign.PutHandoff(body, q.Handoff)
+}
+
 // engineFor returns what a request for a model must say of the engine.
 func (r *Remote) engineFor(model string) *foreign.Engine {
 	return &foreign.Engine{
@@ -122,24 +136,32 @@ func (r *Remote) contextTokens(model string) int {
 // take understands one message; an error that the engine put into it is the
 // answer's.
 func (r *Remote) take(a *foreign.Assembly, speak *foreign.Dialect, message []byte) error {
-	var failed struct {
-		Error json.RawMessage `json:"error"`
-		Code  int             `json:"code"`
-	}
-	if json.Unmarshal(message, &failed) == nil && len(failed.Error) > 0 && string(failed.Error) != "null" {
-		var coded struct {
-			Code int `json:"code"`
-		}
-		_ = json.Unmarshal(failed.Error, &coded)
-		coded.Code = max(coded.Code, statusOfType(failed.Error))
-		return r.refused(max(coded.Code, failed.Code, http.StatusInternalServerError*b2i(coded.Code+failed.Code == 0)),
-			message, "")
+	if err := r.failure(message); err != nil {
+		return err
 	}
 	if err := speak.Read(a, message); err != nil {
 		return parley.Errorf(parley.Unavailable, "worker %s (%s) sent an invalid answer: %v", r.cfg.URL, r.cfg.Kind,
 			err)
 	}
 	return nil
+}
+
+// failure returns the error that a message says, nil if it says none.
+func (r *Remote) failure(message []byte) error {
+	var failed struct {
+		Error json.RawMessage `json:"error"`
+		Code  int             `json:"code"`
+	}
+	if json.Unmarshal(message, &failed) != nil || len(failed.Error) == 0 || string(failed.Error) == "null" {
+		return nil
+	}
+	var coded struct {
+		Code int `json:"code"`
+	}
+	_ = json.Unmarshal(failed.Error, &coded)
+	coded.Code = max(coded.Code, statusOfType(failed.Error))
+	return r.refused(max(coded.Code, failed.Code, http.StatusInternalServerError*b2i(coded.Code+failed.Code == 0)),
+		message, "")
 }
 
 // statusOfType returns the status that an error of a type would have had before the answer began,
@@ -198,6 +220,8 @@ func refuse(q *parley.Request, p Promises, k Kind) error {
 		return parley.Invalid("logprobs", "engines of kind %s do not return log-probabilities", k)
 	case q.Choices > 1 && !p.Choices:
 		return parley.Invalid("n", "engines of kind %s return one choice per request", k)
+	case q.Choices > 1 && k == SGLang && q.Handoff != nil:
+		return parley.Invalid("n", "engines of kind %s that share requests return one choice per request", k)
 	case q.FinishGrammar:
 		return parley.Invalid("parley.finish_json", "engines of kind %s do not support parley.finish_json", k)
 	case len(q.Stop.Tokens) > 0 && !p.TokenIDs:
@@ -210,4 +234,54 @@ func refuse(q *parley.Request, p Promises, k Kind) error {
 			"engines of kind %s accept only conversations, and no other prompts", k)
 	}
 	return nil
+}
+
+// bootstrapPort is where SGLang engines meet, for those that do not say.
+const bootstrapPort = 8998
+
+// Meet returns the fields that an SGLang engine and another one of its kind are told when both
+// are asked at once: this one computes the prompt.
+func (r *Remote) Meet() json.RawMessage {
+	port := bootstrapPort
+	if info := r.server.Load(); info != nil && info.Port > 0 {
+		port = info.Port
+	}
+	meeting, err := foreign.NewMeeting(r.cfg.URL, port, rand.Int64())
+	if err != nil {
+		return nil // it could not have been dialled
+	}
+	fields, _ := json.Marshal(meeting)
+	return fields
+}
+
+// prefill has the engine compute the prompt of a request whose body it is for another engine.
+func (r *Remote) prefill(ctx context.Context, q *parley.Request, path string, body any) (*parley.Usage, error) {
+	began := time.Now()
+	resp, err := r.send(ctx, path, body)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if q.Handoff.Fields != nil {
+		usage, err := foreign.ReadMeeting(resp.Body, r.failure)
+		if _, known := errors.AsType[*parley.Error](err); err != nil && !known {
+			return nil, r.unreachable(ctx, err)
+		}
+		return usage, err
+	}
+	text, err := io.ReadAll(io.LimitReader(resp.Body, answerMax))
+	if err != nil {
+		return nil, r.unreachable(ctx, err)
+	}
+	if err := r.failure(text); err != nil {
+		return nil, err
+	}
+	fields, usage, err := foreign.ReadPrefill(text)
+	if err != nil {
+		return nil, parley.Errorf(parley.Internal, "worker %s computed a prompt, but its answer cannot be used: %v",
+			r.cfg.URL, err)
+	}
+	q.Handoff.Fields = fields
+	usage.Prefill = time.Since(began)
+	return usage, nil
 }

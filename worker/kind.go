@@ -36,6 +36,10 @@ func Kinds() []Kind {
 // TakesTurns reports whether engines of the kind take conversations and render them themselves.
 func (k Kind) TakesTurns() bool { return k == OpenAIChat || k == Anthropic }
 
+// Divides reports whether engines of the kind share a request by their own means: one computes
+// the prompt, another one writes the answer.
+func (k Kind) Divides() bool { return k == VLLM || k == SGLang }
+
 // ParseKind reads the name of a kind.
 func ParseKind(name string) (Kind, error) {
 	for _, k := range Kinds() {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"parley"
+	"parley/worker/foreign"
 )
 
 // Probe asks the engine how it is. An error is one of [parley.Error]; what was
@@ -38,6 +39,7 @@ func (r *Remote) Probe(ctx context.Context) (Status, error) {
 		s, err = r.probeOpenAI(ctx)
 	}
 	if err != nil {
+		r.server.Store(nil) // it may be started again for another part
 		return Status{}, err
 	}
 	s.Models = r.ourModels(s.Models)
@@ -96,7 +98,7 @@ func (r *Remote) probeParley(ctx context.Context) (Status, error) {
 // probeOpenAI asks a server with OpenAI's list of models. Health, metrics, sleep
 // and version are vLLM's and SGLang's.
 func (r *Remote) probeOpenAI(ctx context.Context) (Status, error) {
-	var s Status
+	s := Status{Role: r.cfg.Role}
 	plain := r.cfg.Kind == OpenAI || r.cfg.Kind.TakesTurns()
 	if !plain {
 		if err := r.healthy(ctx, "/health"); err != nil {
@@ -112,6 +114,11 @@ func (r *Remote) probeOpenAI(ctx context.Context) (Status, error) {
 	if err := r.measure(ctx, &s); err != nil {
 		return s, err
 	}
+	if r.cfg.Kind == SGLang {
+		role, err := r.askRole(ctx)
+		s.Role = cmp.Or(role, s.Role)
+		return s, err
+	}
 	if r.cfg.Kind == VLLM {
 		var version struct{ Version string }
 		var sleep struct {
@@ -122,6 +129,23 @@ func (r *Remote) probeOpenAI(ctx context.Context) (Status, error) {
 		}
 	}
 	return s, nil
+}
+
+// askRole asks an SGLang engine for its part in requests, which needs to be known once.
+func (r *Remote) askRole(ctx context.Context) (parley.WorkerRole, error) {
+	known := r.server.Load()
+	if known == nil {
+		known = new(foreign.Disaggregation)
+		if err := r.get(ctx, "/get_server_info", known); !r.optional(err) {
+			return "", err
+		}
+	}
+	role, err := known.Role()
+	if err != nil {
+		return "", parley.Errorf(parley.Unavailable, "worker %s: %v", r.cfg.URL, err)
+	}
+	r.server.Store(known)
+	return role, nil
 }
 
 // optional reports whether an answer was had; not all servers have all routes.

@@ -18,6 +18,7 @@ import (
 
 	"parley"
 	"parley/route/kvindex"
+	"parley/worker/foreign"
 	"parley/worker/wire"
 )
 
@@ -42,6 +43,9 @@ type Config struct {
 	// Events and Replay are the ZMQ sockets of a foreign engine's events, such as
 	// tcp://10.0.0.7:5557. Those of a Parley worker come over its URL, with its key.
 	Events, Replay string
+	// Role is the part of requests that an engine of a kind that divides them is started
+	// for, where it does not say; empty for the whole.
+	Role parley.WorkerRole
 	// Text returns the text of a prompt for a model. Kinds that take neither token
 	// ids nor conversations need it.
 	Text func(model string, prompt []parley.Token) string
@@ -84,6 +88,12 @@ func (c *Config) setDefaults() error {
 	if !PromisesOf(c.Kind).TokenPrompts && !c.Kind.TakesTurns() && c.Text == nil {
 		return fmt.Errorf("worker %s: %s accepts no token ids, so the model's tokenizer is needed", c.URL, c.Kind)
 	}
+	if c.Role != "" && c.Role != parley.RolePrefill && c.Role != parley.RoleDecode {
+		return fmt.Errorf("worker %s: the role %q is not known: use prefill or decode", c.URL, c.Role)
+	}
+	if c.Role != "" && !c.Kind.Divides() {
+		return fmt.Errorf("worker %s: %s workers have no role here: only those of vllm and sglang do", c.URL, c.Kind)
+	}
 	if c.Window < 1 || c.Silence < 0 || c.ContextTokens < 0 {
 		return fmt.Errorf("worker %s: window %d, silence %s and context %d must not be negative", c.URL, c.Window,
 			c.Silence, c.ContextTokens)
@@ -107,6 +117,8 @@ type Remote struct {
 	wire *wire.Client
 	// status is what the last probe found, nil before the first.
 	status atomic.Pointer[Status]
+	// server is what an SGLang server says of itself, nil until it was asked.
+	server atomic.Pointer[foreign.Disaggregation]
 	// probed is what an upstream said last.
 	probed atomic.Pointer[probeState]
 	// heard is the number after that of the latest batch of events.

@@ -263,3 +263,45 @@ func TestSimulatorSleeps(t *testing.T) {
 		t.Errorf("of a kind that promises no sleep: %v", err)
 	}
 }
+
+// TestSimulatorsShareARequest has one double compute the prompt and another one write the answer,
+// as vLLM's do with a connector for keys and values.
+func TestSimulatorsShareARequest(t *testing.T) {
+	prefill, decode := dial(t, startSimulator(t)), dial(t, startSimulator(t))
+	awaitUp(t, prefill)
+	awaitUp(t, decode)
+	prompt := make([]parley.Token, 320)
+	for i := range prompt {
+		prompt[i] = parley.Token(i + 1)
+	}
+	first := &parley.Request{ID: "shared", Model: "m", Prompt: prompt, MaxTokens: 1,
+		Handoff: &parley.Handoff{Prefill: true}}
+	var usage *parley.Usage
+	for d, err := range prefill.Generate(t.Context(), first) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Count() > 0 {
+			t.Errorf("the worker for prompts says %v", d.Tokens)
+		}
+		usage = d.Usage
+	}
+	if usage == nil || usage.PromptTokens != 320 {
+		t.Fatalf("usage %+v", usage)
+	}
+	if !strings.Contains(string(first.Handoff.Fields), `"do_remote_prefill":true`) {
+		t.Fatalf("the other engine is told %s", first.Handoff.Fields)
+	}
+	second := &parley.Request{ID: "shared", Model: "m", Prompt: prompt, MaxTokens: 400,
+		Handoff: &parley.Handoff{Fields: first.Handoff.Fields}}
+	tokens := 0
+	for d, err := range decode.Generate(t.Context(), second) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		tokens += d.Count()
+	}
+	if tokens == 0 {
+		t.Error("the other engine says nothing")
+	}
+}

@@ -39,7 +39,7 @@ type Status struct {
 	// if they cannot be fetched, and BlockBytes their size.
 	Format     string
 	BlockBytes int
-	// Role is what a Parley worker was started for.
+	// Role is the part of requests that it was started for.
 	Role parley.WorkerRole
 	// Pool is the pool that a Parley worker was started for.
 	Pool string

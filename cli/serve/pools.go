@@ -225,6 +225,7 @@ func (b *backend) find(ctx context.Context, s *settings.Settings, p *settings.Po
 	}
 	dial := fleet.Dialer{Pool: p.Name, ParleyKey: s.ParleyKey(w), Worker: worker.Config{
 		Kind:          worker.Kind(w.Kind),
+		Role:          w.Role,
 		Names:         b.namesAt(p, w),
 		Key:           w.Key,
 		TLS:           b.workerTLS,

@@ -2,6 +2,7 @@ package settings
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"net/netip"
 	"os"
@@ -22,11 +23,12 @@ import (
 var fleetSettings = []Setting{
 	{
 		Key:   "worker",
-		wants: "[KIND=]URL, with a kind of " + kindNames(),
+		wants: "[KIND[:ROLE]=]URL, with a kind of " + kindNames(),
 		many:  true,
 		set:   setWorker,
-		Help: "use the worker at `[KIND=]URL` instead of an engine in this process, such as " +
-			"vllm=http://10.0.0.7:8000; KIND defaults to parley; repeatable",
+		Help: "use the worker at `[KIND[:ROLE]=]URL` instead of an engine in this process, such as " +
+			"vllm=http://10.0.0.7:8000; KIND defaults to parley; vllm and sglang may have the ROLE prefill or " +
+			"decode; repeatable",
 	},
 	{
 		Key:   "pools",
@@ -144,13 +146,18 @@ func setWorker(s *Settings, text string) error {
 	if !named || strings.Contains(kind, "/") {
 		kind, address = "", text
 	}
+	kind, role, _ := strings.Cut(kind, ":")
 	if _, err := worker.ParseKind(kind); named && kind != "" && err != nil {
 		return err
 	}
 	if _, err := discover.Static([]discover.Address{{URL: address}}); err != nil {
 		return err
 	}
-	s.Workers = append(s.Workers, PoolWorker{URL: address, Kind: kind})
+	w := PoolWorker{URL: address, Kind: kind, Role: parley.WorkerRole(role)}
+	if err := w.checkRole(); err != nil {
+		return err
+	}
+	s.Workers = append(s.Workers, w)
 	return nil
 }
 
@@ -202,7 +209,26 @@ func (w *PoolWorker) check() error {
 			return err
 		}
 	}
+	if err := w.checkRole(); err != nil {
+		return err
+	}
 	return w.checkAccess()
+}
+
+// checkRole says what is wrong with the part of requests that a worker does.
+func (w *PoolWorker) checkRole() error {
+	switch w.Role {
+	case "":
+		return nil
+	case parley.RolePrefill, parley.RoleDecode:
+	default:
+		return fmt.Errorf("the role %q is not known: use prefill or decode", w.Role)
+	}
+	if !worker.Kind(w.Kind).Divides() {
+		return fmt.Errorf("a role is set for a worker of the kind %q: only vllm and sglang have one here; "+
+			"a Parley worker is started with --role", cmp.Or(w.Kind, string(worker.Parley)))
+	}
+	return nil
 }
 
 // checkAccess reads the entry's key and networks, and says what is wrong with them.

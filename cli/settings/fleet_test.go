@@ -60,16 +60,18 @@ func TestPoolsOfTheFile(t *testing.T) {
 
 func TestPoolsAreChecked(t *testing.T) {
 	for text, want := range map[string]string{
-		`[{workers: [{in_process: true}]}]`:                       "no name",
-		`[{name: a}]`:                                             "no workers",
-		`[{name: a, workers: [{}]}]`:                              "set one",
-		`[{name: a, workers: [{url: "http://x", file: y}]}]`:      "set one",
-		`[{name: a, purpose: fun, workers: [{register: true}]}]`:  "use chat, complete or any",
-		`[{name: a, tiers: [gold], workers: [{register: true}]}]`: "use free, pro or enterprise",
-		`[{name: a, workers: [{url: "http://x", kind: abacus}]}]`: "is not a kind of worker",
-		`[{name: a, workers: [{register: true, key: k}]}]`:        "remove key",
-		`[{name: a, workers: [{register: true, key_file: k}]}]`:   "remove key",
-		`[{name: a, sise: 3, workers: [{register: true}]}]`:       "sise",
+		`[{workers: [{in_process: true}]}]`:                                 "no name",
+		`[{name: a}]`:                                                       "no workers",
+		`[{name: a, workers: [{}]}]`:                                        "set one",
+		`[{name: a, workers: [{url: "http://x", file: y}]}]`:                "set one",
+		`[{name: a, purpose: fun, workers: [{register: true}]}]`:            "use chat, complete or any",
+		`[{name: a, tiers: [gold], workers: [{register: true}]}]`:           "use free, pro or enterprise",
+		`[{name: a, workers: [{url: "http://x", kind: abacus}]}]`:           "is not a kind of worker",
+		`[{name: a, workers: [{register: true, key: k}]}]`:                  "remove key",
+		`[{name: a, workers: [{register: true, key_file: k}]}]`:             "remove key",
+		`[{name: a, sise: 3, workers: [{register: true}]}]`:                 "sise",
+		`[{name: a, workers: [{url: "http://x", role: prefill}]}]`:          "started with --role",
+		`[{name: a, workers: [{url: "http://x", kind: vllm, role: both}]}]`: "use prefill or decode",
 		`name: a`: "",
 		`[{name: a, workers: [{kubernetes: {sevice: x}}]}]`: "sevice",
 	} {
@@ -78,9 +80,15 @@ func TestPoolsAreChecked(t *testing.T) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
-	for _, bad := range []string{"", "10.0.0.7:8000", "abacus=http://x", "vllm=x"} {
+	for _, bad := range []string{"", "10.0.0.7:8000", "abacus=http://x", "vllm=x", "vllm:all=http://x",
+		"parley:decode=http://x", "ollama:prefill=http://x"} {
 		if setWorker(&Settings{}, bad) == nil {
 			t.Errorf("%q is taken", bad)
 		}
+	}
+	var s Settings
+	if err := setWorker(&s, "vllm:prefill=http://x:1"); err != nil || s.Workers[0].Role != parley.RolePrefill ||
+		s.Workers[0].Kind != "vllm" || s.Workers[0].URL != "http://x:1" {
+		t.Errorf("%+v, %v", s.Workers, err)
 	}
 }

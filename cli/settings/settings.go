@@ -217,6 +217,7 @@ type PoolWorker struct {
 
 	Name   string            `yaml:"name"`
 	Kind   string            `yaml:"kind"`
+	Role   parley.WorkerRole `yaml:"role"`
 	Model  string            `yaml:"model"`
 	Models map[string]string `yaml:"models"`
 	Key    string            `yaml:"key"`

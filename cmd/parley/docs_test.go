@@ -18,6 +18,7 @@ var flagsOfOthers = map[string]bool{"--gpus": true, "--env-file": true, "--setti
 	"--metrics": true, "--enable-metrics": true, "--enable-sleep-mode": true, "--replicas": true,
 	"--kv-events-config": true, "--reasoning-parser": true, "--sleep-idle-seconds": true,
 	"--auto-scaling-group-name": true, "--desired-capacity": true, "--home-dir": true, "--shell": true, "--now": true,
+	"--kv-transfer-config": true, "--disaggregation-mode": true,
 	"--rm": true, "--restart": true, "--stop-timeout": true}
 
 // TestDocumentsNameRealFlags wants every flag in the documents to be one of a command,

@@ -90,6 +90,7 @@ func TestNothingOfARequestIsLost(t *testing.T) {
 	}
 	// The prompt and the grammar say the same, how to think is part of the prompt; the session is the router's alone.
 	q.Turns, q.Terms, q.Session, q.Elsewhere, q.Thinking = nil, nil, "", nil, parley.Thinking{}
+	q.Handoff = nil // is for foreign engines
 	if diff := cmp.Diff(&q, c.request(now)); diff != "" {
 		t.Errorf("the request changed (-sent +received):\n%s", diff)
 	}
