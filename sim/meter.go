@@ -83,6 +83,22 @@ type meter struct {
 	every      time.Duration
 	ttft, tpot time.Duration // the objectives
 	windows    []*window
+	// gaps are the times between two tokens of an answer; those of a pass are often the same.
+	gaps histogram
+	last struct {
+		gap    time.Duration
+		bucket int
+	}
+}
+
+// gap counts the time between two tokens.
+func (m *meter) gap(d time.Duration) {
+	if d != m.last.gap || m.gaps.n == 0 {
+		m.last.gap, m.last.bucket = d, bucketOf(d)
+		m.gaps.reach(m.last.bucket)
+	}
+	m.gaps.counts[m.last.bucket]++
+	m.gaps.n++
 }
 
 // window returns the present one.

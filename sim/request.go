@@ -24,8 +24,8 @@ type script struct {
 func (t *script) output() int { return len(t.tokens) - t.prompt }
 
 // times are when things happened to a request: when its first attempt came, when this
-// one did, when it was sent to a worker, and its first token.
-type times struct{ born, came, sent, first time.Duration }
+// one did, when it was sent to a worker, its first token and its latest.
+type times struct{ born, came, sent, first, last time.Duration }
 
 // An ending is how an attempt ends for its client.
 type ending uint8
@@ -49,6 +49,13 @@ type request struct {
 	prompts  [1]route.Prompt // of the query
 	decision route.Decision
 	tally    *tally
+	// transfer is what the request waits for at its worker, or what it computes a prompt for;
+	// nil if it does neither.
+	transfer *transfer
+	// promptCached is how much of the prompt was cached where it was computed, if that was
+	// elsewhere.
+	promptCached    int
+	promptElsewhere bool
 	// told is called when the attempt has ended.
 	told func(r *request, what ending, retry time.Duration)
 }
@@ -82,5 +89,6 @@ func (r *request) write(now time.Duration) (last bool) {
 	if r.times.first == 0 {
 		r.times.first = now
 	}
+	r.times.last = now
 	return r.written >= r.length
 }

@@ -130,8 +130,10 @@ type Result struct {
 	TTFT float64 `json:"ttft_objective"`
 	TPOT float64 `json:"tpot_objective"`
 	// Window is the distance of two rows.
-	Window  float64   `json:"window"`
-	Total   Figures   `json:"total"`
+	Window float64 `json:"window"`
+	Total  Figures `json:"total"`
+	// Gap is the time between two tokens of an answer.
+	Gap     Spread    `json:"gap"`
 	Fleet   Replicas  `json:"fleet"`
 	Traffic []Figures `json:"traffic"`
 	Rows    []Row     `json:"rows"`
@@ -161,6 +163,7 @@ func newResult(s *Scenario, m *meter) *Result {
 			Bottleneck: m.bottleneck(w),
 		})
 	}
+	r.Gap = spreadOf(&m.gaps)
 	r.Total, r.Fleet = all.figures("", over), all.replicasUsed()
 	r.Findings = r.findings()
 	return r

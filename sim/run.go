@@ -26,11 +26,14 @@ func Run(sc *Scenario) (*Result, error) {
 func (s *simulation) run() (*Result, error) {
 	for _, t := range s.stations {
 		for range t.Workers {
-			t.start(0)
+			t.start(&t.kind, 0)
+		}
+		for range t.prefill().Workers {
+			t.start(&t.prompts, 0)
 		}
 		s.clock.after(0, t.probe)
-		if t.Scale != nil {
-			s.clock.after(t.Scale.Every, t.rescale)
+		for _, c := range t.crews {
+			s.clock.after(c.spec.Every, func() { t.rescale(c) })
 		}
 	}
 	for _, e := range s.Events {
@@ -73,8 +76,10 @@ func newSimulation(sc *Scenario) (*simulation, error) {
 		s.crowds = append(s.crowds, c)
 	}
 	for _, t := range s.stations {
-		if t.Scale != nil && t.Scale.Clairvoyant > 0 {
-			t.scaling.scaler = &clairvoyant{spec: t.PoolSpec, rates: s.ratesOf(t)}
+		for _, c := range t.crews {
+			if c.spec.Clairvoyant > 0 {
+				c.scaler = &clairvoyant{spec: c.spec, coldStart: t.ColdStart, rates: s.ratesOf(t)}
+			}
 		}
 	}
 	return s, nil
@@ -100,12 +105,12 @@ func (s *simulation) happen(e Incident) {
 	if e.After > 0 && lost > 0 {
 		s.clock.after(e.After, func() {
 			for range lost {
-				t.start(t.ColdStart)
+				t.start(&t.kind, t.ColdStart)
 			}
 		})
 	}
 	for range e.Start {
-		t.start(t.ColdStart)
+		t.start(&t.kind, t.ColdStart)
 	}
 	t.dispatch()
 }

@@ -11,8 +11,9 @@ import (
 // A clairvoyant knows every rate to come. It starts workers so that they are ready when they
 // are needed, and keeps those that would have to be started again before they are ready.
 type clairvoyant struct {
-	spec  *PoolSpec
-	rates []traffic.Rate
+	spec      *ScaleSpec
+	coldStart time.Duration
+	rates     []traffic.Rate
 }
 
 // ratesOf returns the rates of the traffic that a station answers.
@@ -28,37 +29,37 @@ func (s *simulation) ratesOf(t *station) (rates []traffic.Rate) {
 // Plan returns the most workers that are needed until one that starts now is ready.
 func (c *clairvoyant) Plan(_ scale.State, now time.Time) scale.Sizing {
 	from, most := now.Sub(epoch), 0.0
-	until := from + c.spec.ColdStart + c.spec.Scale.Every
-	for at := from; at <= until; at += c.spec.Scale.Every {
+	until := from + c.coldStart + c.spec.Every
+	for at := from; at <= until; at += c.spec.Every {
 		rate := 0.0
 		for _, r := range c.rates {
 			rate += r.At(at)
 		}
 		most = max(most, rate)
 	}
-	workers := int(math.Ceil(most / c.spec.Scale.Clairvoyant))
-	workers = min(max(workers, c.spec.Scale.Min), c.spec.Scale.Max)
+	workers := int(math.Ceil(most / c.spec.Clairvoyant))
+	workers = min(max(workers, c.spec.Min), c.spec.Max)
 	return scale.Sizing{Workers: workers, Why: "it is known", Expected: most}
 }
 
 // rescale asks the scaler how many workers there should be, and starts or drains some.
-func (t *station) rescale() {
-	plan := t.scaling.scaler.Plan(t.seen(), t.clock.time())
-	for range plan.Workers - len(t.active()) {
-		t.start(t.ColdStart)
+func (t *station) rescale(c *crew) {
+	plan := c.scaler.Plan(t.seen(c), t.clock.time())
+	for range plan.Workers - len(t.active(c.kind)) {
+		t.start(c.kind, t.ColdStart)
 	}
-	active := t.active()
+	active := t.active(c.kind)
 	for i := len(active) - 1; i >= plan.Workers; i-- {
 		t.drain(active[i])
 	}
-	t.clock.after(t.Scale.Every, t.rescale)
+	t.clock.after(c.spec.Every, func() { t.rescale(c) })
 }
 
-// active lists the workers that take requests or will: those that are ready first.
-func (t *station) active() (out []*worker) {
+// active lists the workers of a kind that take requests or will: those that are ready first.
+func (t *station) active(k *kind) (out []*worker) {
 	for _, phase := range []phase{ready, starting} {
 		for _, w := range t.workers {
-			if w.phase == phase {
+			if w.kind == k && w.phase == phase {
 				out = append(out, w)
 			}
 		}
@@ -77,29 +78,38 @@ func (t *station) drain(w *worker) {
 	w.report()
 }
 
-// seen returns what the scaler is shown.
-func (t *station) seen() scale.State {
-	c := &t.scaling
+// seen returns what the scaler of a crew is shown.
+func (t *station) seen(c *crew) scale.State {
 	state := scale.State{
-		Arrived: c.arrived,
-		Begun:   c.begun,
+		Arrived: t.arrived,
+		Begun:   t.begun,
 		Queued:  t.queue.Len() + len(t.parked),
 		Wait:    t.queue.Load(t.clock.time()).Standing,
 	}
-	var blocks, used int
 	for _, w := range t.workers {
-		switch w.phase {
-		case starting:
+		switch {
+		case w.kind != c.kind:
+		case w.phase == starting:
 			state.Starting++
-		case ready:
+		case w.phase == ready:
 			state.Ready++
-			use := w.plans.Use()
-			blocks, used = blocks+use.Total, used+use.InUse
 			state.Streams += len(w.guests.present)
 		}
 	}
-	state.KV = ratio(float64(used), float64(blocks))
-	state.Busy = ratio((t.arithmetic - c.arithmetic).Seconds(), t.Scale.Every.Seconds()*float64(state.Ready))
-	c.arithmetic = t.arithmetic
-	return state
+	state.KV = t.memoryUsed(c.kind)
+	state.Busy = ratio((c.kind.arithmetic - c.arithmetic).Seconds(), c.spec.Every.Seconds()*float64(state.Ready))
+	c.arithmetic = c.kind.arithmetic
+	return scale.PoolPart{Name: c.role, DecodeKV: t.memoryUsed(&t.kind)}.See(state)
+}
+
+// memoryUsed returns the share of their blocks that the ready workers of a kind use.
+func (t *station) memoryUsed(k *kind) float64 {
+	var blocks, used int
+	for _, w := range t.workers {
+		if w.kind == k && w.phase == ready {
+			use := w.plans.Use()
+			blocks, used = blocks+use.Total, used+use.InUse
+		}
+	}
+	return ratio(float64(used), float64(blocks))
 }

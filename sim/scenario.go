@@ -71,6 +71,12 @@ type PoolSpec struct {
 	ColdStart time.Duration `yaml:"cold_start"`
 	// Scale lets the number of workers follow the load; Workers is that of the start.
 	Scale *ScaleSpec `yaml:"scale"`
+	// Prefill are workers for prompts: those of the pool decode then, and fetch the blocks of
+	// prompts over a network that carries Network bytes in a second from and to each worker;
+	// default 25 GB, 200 Gb/s. BlockBytes is the size of a block; default as the replica has.
+	Prefill    *PrefillSpec `yaml:"prefill"`
+	Network    float64      `yaml:"network"`
+	BlockBytes int          `yaml:"block_bytes"`
 	// QueueDepth and QueueWait bound the queue; default as in production.
 	QueueDepth int           `yaml:"queue_depth"`
 	QueueWait  time.Duration `yaml:"queue_wait"`
@@ -83,6 +89,31 @@ type PoolSpec struct {
 	OneTier    bool `yaml:"one_tier"`
 	// TokenMax is what running answers may be slowed to; default as in production.
 	TokenMax time.Duration `yaml:"token_max"`
+}
+
+// A PrefillSpec is the workers of a pool that compute prompts. They are like its others.
+type PrefillSpec struct {
+	Workers int `yaml:"workers"`
+	// Scale lets their number follow the load, apart from that of the others.
+	Scale *ScaleSpec `yaml:"scale"`
+}
+
+// prefill returns the workers for prompts, none where there are none.
+func (p *PoolSpec) prefill() PrefillSpec {
+	if p.Prefill == nil {
+		return PrefillSpec{}
+	}
+	return *p.Prefill
+}
+
+// scales lists how the numbers of workers follow the load.
+func (p *PoolSpec) scales() (out []*ScaleSpec) {
+	for _, s := range []*ScaleSpec{p.Scale, p.prefill().Scale} {
+		if s != nil {
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // A ScaleSpec lets the scaler of production decide how many workers a pool has. Its fields are
@@ -260,8 +291,9 @@ func (s *Scenario) setDefaults() {
 		setDefault(&p.Seqs, 256)
 		setDefault(&p.StepTokens, 8192)
 		setDefault(&p.Target, 50*time.Millisecond)
-		if p.Scale != nil {
-			setDefault(&p.Scale.Every, 10*time.Second)
+		setDefault(&p.Network, 25e9)
+		for _, scale := range p.scales() {
+			setDefault(&scale.Every, 10*time.Second)
 		}
 	}
 	for i := range s.Traffic {
@@ -341,8 +373,14 @@ func (s *Scenario) Validate() error {
 
 func (p *PoolSpec) validate() error {
 	var problems []error
-	if p.Workers < 0 || p.Workers > workersMax {
-		problems = append(problems, fmt.Errorf("%d workers: want 0 to %d", p.Workers, workersMax))
+	for _, n := range []int{p.Workers, p.prefill().Workers} {
+		if n < 0 || n > workersMax {
+			problems = append(problems, fmt.Errorf("%d workers: want 0 to %d", n, workersMax))
+		}
+	}
+	if !(p.Network > 0) || p.BlockBytes < 0 || p.Prefill != nil && p.RoundRobin {
+		problems = append(problems, fmt.Errorf("network is %g, block_bytes %d and round_robin %v: want more than 0, at "+
+			"least 0, and workers for prompts only where the router picks", p.Network, p.BlockBytes, p.RoundRobin))
 	}
 	if p.Seqs < 1 || p.StepTokens < p.Seqs {
 		problems = append(problems, fmt.Errorf("seqs is %d and step_tokens %d: want at least 1, and no fewer tokens "+
@@ -360,12 +398,12 @@ func (p *PoolSpec) validate() error {
 	if p.Cost != nil {
 		problems = append(problems, p.Cost.Validate())
 	}
-	if p.Scale != nil {
-		config := p.Scale.config(p.ColdStart, p.Price)
+	for _, scale := range p.scales() {
+		config := scale.config(p.ColdStart, p.Price)
 		problems = append(problems, config.Validate())
-		if p.Scale.Every < time.Second || p.Scale.Max > workersMax {
+		if scale.Every < time.Second || scale.Max > workersMax {
 			problems = append(problems, fmt.Errorf("scale: every is %v and max %d: want at least 1s, and at most %d",
-				p.Scale.Every, p.Scale.Max, workersMax))
+				scale.Every, scale.Max, workersMax))
 		}
 	}
 	_, err = p.machine()
@@ -407,6 +445,8 @@ type machine struct {
 	blocks int
 	price  float64 // of an hour
 	gpus   int
+	// blockBytes is the size of a block; 0 if it is not known.
+	blockBytes int
 }
 
 // machine works out what a worker is from the planner's sheet.
@@ -419,14 +459,18 @@ func (p *PoolSpec) machine() (machine, error) {
 		if p.Blocks == 0 {
 			return machine{}, errors.New("blocks is 0: a pool with a cost and no replica must say how many it has")
 		}
-		return machine{cost: p.Cost, blocks: p.Blocks, price: p.Price, gpus: 1}, nil
+		if p.Prefill != nil && p.BlockBytes == 0 {
+			return machine{}, errors.New("block_bytes is 0: a pool with prefill and no replica must say how large blocks are")
+		}
+		return machine{cost: p.Cost, blocks: p.Blocks, price: p.Price, gpus: 1, blockBytes: p.BlockBytes}, nil
 	}
 	result, err := plan.New().Plan(settings)
 	if err != nil {
 		return machine{}, fmt.Errorf("replica: %w", err)
 	}
 	of := result.Values
-	m := machine{cost: p.Cost, blocks: p.Blocks, price: p.Price, gpus: int(of["gpus"])}
+	m := machine{cost: p.Cost, blocks: p.Blocks, price: p.Price, gpus: int(of["gpus"]), blockBytes: p.BlockBytes}
+	setDefault(&m.blockBytes, int(of["kv_token"]*blockTokens))
 	if m.price == 0 {
 		m.price = of["price"] * of["gpus"]
 	}

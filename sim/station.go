@@ -13,6 +13,7 @@ import (
 	"parley/queue"
 	"parley/route"
 	"parley/route/kvindex"
+	"parley/sim/cost"
 )
 
 // probeEvery is how often workers are asked how they are, and pools are looked at.
@@ -22,6 +23,7 @@ const probeEvery = time.Second
 type station struct {
 	*PoolSpec
 	kind
+	prompts   kind // of the workers for prompts, if there are any
 	objective parley.SLO
 	price     float64 // of a worker, for an hour
 	queue     *queue.Queue
@@ -30,9 +32,10 @@ type station struct {
 	numbers   int
 	turn      int // of round robin
 	// parked are requests whose turn has come and for which no worker has room.
-	parked  []*request
-	scaling scaling
-	err     error
+	parked         []*request
+	arrived, begun uint64
+	crews          []*crew
+	err            error
 }
 
 // A sizer says how many workers there should be.
@@ -40,17 +43,18 @@ type sizer interface {
 	Plan(state scale.State, now time.Time) scale.Sizing
 }
 
-// A scaling is what a station counts for its scaler.
-type scaling struct {
-	scaler         sizer // nil if the workers stay as many as they are
-	arrived, begun uint64
-	arithmetic     time.Duration // when the scaler last looked
+// A crew is the workers of one kind, whose number follows the load.
+type crew struct {
+	*kind
+	spec       *ScaleSpec
+	scaler     sizer
+	arithmetic time.Duration // of its workers, when the scaler last looked
 }
 
 func newStation(p *PoolSpec, seed uint64, m *meter) (*station, error) {
-	if p.Workers > kvindex.WorkersMax {
+	if n := p.Workers + p.prefill().Workers; n > kvindex.WorkersMax {
 		return nil, fmt.Errorf("pool %s has %d workers, and one router takes %d: simulate a part of it "+
-			"(parley sim shard)", p.Name, p.Workers, kvindex.WorkersMax)
+			"(parley sim shard)", p.Name, n, kvindex.WorkersMax)
 	}
 	machine, err1 := p.machine()
 	shares, err2 := p.reserve()
@@ -74,6 +78,7 @@ func newStation(p *PoolSpec, seed uint64, m *meter) (*station, error) {
 		meter:    m,
 		cost:     machine.cost,
 		hostCopy: p.HostCopy,
+		role:     p.role(),
 		wrote:    t.wrote,
 		left:     t.remove,
 		sched: sched.Config{
@@ -93,20 +98,36 @@ func newStation(p *PoolSpec, seed uint64, m *meter) (*station, error) {
 			},
 		},
 	}
-	if t.router, err = route.New(route.Config{Seed: seed}); err != nil || p.Scale == nil {
-		return t, err
+	if t.router, err = route.New(route.Config{Seed: seed}); err != nil {
+		return nil, err
 	}
-	scaler, err := scale.New(p.Scale.config(p.ColdStart, t.price))
-	t.scaling.scaler = scaler
-	return t, err
+	if p.Prefill != nil {
+		t.blockBytes, t.kind.link = machine.blockBytes, cost.Link{Rate: p.Network}
+		t.prefillRate = prefillRateOf(machine.cost, p.StepTokens)
+		t.prompts = t.kind
+		t.prompts.name, t.prompts.role = p.Name+"-prefill", parley.RolePrefill
+		t.prompts.sched.Target = 0 // no answer is written there that long passes would delay
+		err = t.addCrew(&t.prompts, p.Prefill.Scale)
+	}
+	return t, errors.Join(err, t.addCrew(&t.kind, p.Scale))
+}
+
+// addCrew lets the number of workers of a kind follow the load, if spec is not nil.
+func (t *station) addCrew(k *kind, spec *ScaleSpec) error {
+	if spec == nil {
+		return nil
+	}
+	scaler, err := scale.New(spec.config(t.ColdStart, t.price))
+	t.crews = append(t.crews, &crew{kind: k, spec: spec, scaler: scaler})
+	return err
 }
 
 // fail ends the run: the simulator itself is wrong.
 func (t *station) fail(err error) { t.err = errors.Join(t.err, err) }
 
-// start begins a worker that is ready after a time.
-func (t *station) start(in time.Duration) {
-	w, err := newWorker(&t.kind, t.numbers)
+// start begins a worker of a kind that is ready after a time.
+func (t *station) start(k *kind, in time.Duration) {
+	w, err := newWorker(k, t.numbers)
 	if err != nil {
 		t.fail(err)
 		return
@@ -147,6 +168,13 @@ func (t *station) lose(n int) (lost int) {
 		}
 	}
 	for _, r := range homeless {
+		if r.isLeg() {
+			r.transfer.end() // its request computes the prompt itself
+			continue
+		}
+		if r.transfer != nil {
+			r.transfer.cancel()
+		}
 		t.meter.each(r.tally, func(t *tally) { t.moved++ })
 		t.send(r)
 	}
@@ -206,7 +234,7 @@ func (t *station) fits(r *request) bool {
 
 // arrive lets a request come. Its text, tenant, class and client are known.
 func (t *station) arrive(r *request) {
-	t.scaling.arrived++
+	t.arrived++
 	now := t.clock.time()
 	r.prompts = [...]route.Prompt{{BlockTokens: blockTokens, Keys: r.keys}}
 	r.query = route.Request{PromptTokens: r.prompt, OutputTokens: r.most, Prompts: r.prompts[:]}
@@ -288,6 +316,7 @@ func (t *station) offer(r *request) bool {
 	if t.RoundRobin {
 		d = t.inTurn(d)
 	}
+	first, elsewhere := t.exchange(r, &d, now)
 	t.router.Sent(&r.query, &d, now)
 	r.decision = d
 	w := t.byID[d.Worker]
@@ -296,6 +325,10 @@ func (t *station) offer(r *request) bool {
 		return true
 	}
 	r.prepare(t.objective.TTFT, t.clock.now)
+	if d.Fetch != nil {
+		t.fetch(r, w, first, elsewhere)
+		return true
+	}
 	w.take(r)
 	return true
 }
@@ -325,12 +358,19 @@ func (t *station) drop(r *request) {
 
 // wrote takes in that a worker has written a token of a request.
 func (t *station) wrote(r *request) {
+	if r.isLeg() {
+		r.seat.worker.finish(r)
+		return
+	}
 	now := t.clock.time()
 	begins := r.times.first == 0
+	if !begins {
+		t.meter.gap(t.clock.now - r.times.last)
+	}
 	last := r.write(t.clock.now)
 	if begins {
-		t.scaling.begun++
-		t.meter.began(r.tally, &r.times, r.prompt, r.seq.Cached.HitTokens, r.seq.Waits)
+		t.begun++
+		t.meter.began(r.tally, &r.times, r.prompt, r.hitTokens(), r.seq.Waits)
 	}
 	if !t.NoQueue {
 		if begins {
@@ -341,7 +381,7 @@ func (t *station) wrote(r *request) {
 	if last {
 		t.meter.ended(r.tally, &r.times, r.written)
 		r.seat.worker.finish(r)
-		t.queue.Finish(&r.entry, r.prompt-r.seq.Cached.HitTokens, r.written, now)
+		t.queue.Finish(&r.entry, r.prompt-r.hitTokens(), r.written, now)
 		r.told(r, finished, 0)
 	}
 	if begins || last {

@@ -74,11 +74,9 @@ func (p Shard) Of(sc *Scenario) (*Scenario, error) {
 		pool := &out.Pools[i]
 		pool.Workers = p.some(pool.Workers)
 		pool.QueueDepth = p.some(pool.QueueDepth)
-		if pool.Scale != nil {
-			s := *pool.Scale
-			s.Min, s.Max, s.Budget = p.some(s.Min), p.some(s.Max), s.Budget*p.Share
-			s.Day = p.sooner(s.Day)
-			pool.Scale = &s
+		pool.Scale = p.ofScale(pool.Scale)
+		if pool.Prefill != nil {
+			pool.Prefill = &PrefillSpec{p.some(pool.Prefill.Workers), p.ofScale(pool.Prefill.Scale)}
 		}
 	}
 	for i := range out.Traffic {
@@ -91,6 +89,16 @@ func (p Shard) Of(sc *Scenario) (*Scenario, error) {
 		e.At, e.Lose, e.Start = p.sooner(e.At), p.some(e.Lose), p.some(e.Start)
 	}
 	return &out, out.Validate()
+}
+
+func (p Shard) ofScale(s *ScaleSpec) *ScaleSpec {
+	if s == nil {
+		return nil
+	}
+	out := *s
+	out.Min, out.Max, out.Budget = p.some(s.Min), p.some(s.Max), s.Budget*p.Share
+	out.Day = p.sooner(s.Day)
+	return &out
 }
 
 func (p Shard) ofTraffic(t *TrafficSpec) error {

@@ -38,6 +38,13 @@ type kind struct {
 	sched    sched.Config
 	cost     *cost.Model
 	hostCopy time.Duration
+	role     parley.WorkerRole
+	// blockBytes is the size of a block, link how it is moved to another worker, and
+	// prefillRate how many tokens of prompts are computed in a second; 0 where blocks are
+	// not moved.
+	blockBytes  int
+	link        cost.Link
+	prefillRate float64
 	// arithmetic is the time that all workers have done operations on rows.
 	arithmetic time.Duration
 	// wrote is called for each token, and left when a worker that drains has no
@@ -51,13 +58,15 @@ type worker struct {
 	*kind
 	number int
 	phase  phase
+	lost   bool // gone at once, with all that it was about to send
 	id     route.ID
 	plans  *sched.Scheduler
 	guests guests
 	pass   pass
 	told   changes
-	end    func() // of the present pass
-	read   int    // has no meaning: with it, reading ahead is not left out by the compiler
+	end    func()        // of the present pass
+	link   time.Duration // when all that is sent or received has come
+	read   int           // has no meaning: with it, reading ahead is not left out by the compiler
 }
 
 // guests are the requests that a worker was sent and that have not ended. joining and
@@ -66,6 +75,7 @@ type guests struct {
 	present, joining, leaving []*request
 	// unbegun are prompt tokens of requests without a first token.
 	unbegun int
+	legs    int // of those present, how many have a prompt computed for another one
 }
 
 // A pass is one that is being computed; its plan is nil if none is.
@@ -115,6 +125,8 @@ func (w *worker) report() {
 		UsedTokens:    w.plans.Use().InUse * blockTokens,
 		WaitingTokens: w.guests.unbegun,
 		Running:       w.plans.Running(),
+		Role:          w.role,
+		Exchange:      w.exchanges(),
 	})
 }
 
@@ -124,17 +136,35 @@ func (w *worker) lose() []*request {
 	for _, r := range present {
 		r.seat = seat{}
 	}
-	w.phase, w.pass.plan, w.guests = gone, nil, guests{}
+	w.phase, w.lost, w.pass.plan, w.guests = gone, true, nil, guests{}
 	return present
 }
 
 // take gives the worker a request.
 func (w *worker) take(r *request) {
+	w.seat(r)
+	w.joins(r)
+}
+
+// await gives the worker a request that joins when a transfer has ended.
+func (w *worker) await(r *request, x *transfer) {
+	w.seat(r)
+	r.transfer = x
+}
+
+func (w *worker) seat(r *request) {
 	g := &w.guests
 	r.seat = seat{worker: w, place: len(g.present), reading: true}
 	g.present = append(g.present, r)
-	g.joining = append(g.joining, r)
 	g.unbegun += r.decision.Uncached
+	if r.isLeg() {
+		g.legs++
+	}
+}
+
+// joins lets a request of the worker compute from the next pass on.
+func (w *worker) joins(r *request) {
+	w.guests.joining = append(w.guests.joining, r)
 	if w.pass.plan == nil {
 		w.round()
 	}
@@ -150,6 +180,9 @@ func (w *worker) release(r *request) {
 	g.present[r.seat.place].seat.place = r.seat.place
 	g.present = g.present[:last]
 	r.seat = seat{}
+	if r.isLeg() {
+		g.legs--
+	}
 }
 
 // giveUp takes a request off the worker whose client has gone. The scheduler learns of it
@@ -157,6 +190,10 @@ func (w *worker) release(r *request) {
 func (w *worker) giveUp(r *request) {
 	w.release(r)
 	g := &w.guests
+	if x := r.transfer; x != nil && x.request == r { // the scheduler does not know it
+		x.cancel()
+		return
+	}
 	if i := slices.Index(g.joining, r); i >= 0 {
 		g.joining = slices.Delete(g.joining, i, i+1)
 		return
@@ -235,6 +272,9 @@ func (w *worker) endPass() {
 		w.meter.passed(w.pass.took, w.pass.limit, preempted-w.pass.preempted)
 		w.pass.preempted = preempted
 	}
+	if w.guests.legs > 0 {
+		w.sendBlocks(plan)
+	}
 	for i := range plan.Parts {
 		r := plan.Parts[i].Seq.Owner.(*request)
 		if r.seat.worker == w && r.seq.Computed == len(r.seq.Tokens) {
@@ -245,6 +285,15 @@ func (w *worker) endPass() {
 	w.round()
 	if w.phase == draining && len(w.guests.present) == 0 {
 		w.left(w)
+	}
+}
+
+// sendBlocks lets the blocks leave that a pass computed for other workers.
+func (w *worker) sendBlocks(plan *sched.Plan) {
+	for i := range plan.Parts {
+		if r := plan.Parts[i].Seq.Owner.(*request); r.isLeg() && r.seat.worker == w {
+			r.transfer.send(r.seq.Computed / blockTokens)
+		}
 	}
 }
 

@@ -177,3 +177,15 @@ func Roofline(d Device) (*Model, error) {
 	}
 	return m, m.Validate()
 }
+
+// A Link is the way between two machines.
+type Link struct {
+	// Rate is how many bytes it carries in a second, Latency what each message takes besides.
+	Rate    float64
+	Latency time.Duration
+}
+
+// Time returns how long a message takes.
+func (l Link) Time(bytes float64) time.Duration {
+	return l.Latency + time.Duration(math.Round(bytes/l.Rate*1e9))
+}
