@@ -38,26 +38,32 @@ const (
 // A request is one attempt to have something answered. What every token needs comes
 // first, so that it lies in few lines of the processor's cache.
 type request struct {
-	seat    seat
-	times   times
-	written int
-	length  int // of the answer
-	seq     sched.Seq
-	entry   queue.Entry
+	seat  seat
+	times times
+	writing
+	seq   sched.Seq
+	entry queue.Entry
 	*script
 	query    route.Request
 	prompts  [1]route.Prompt // of the query
 	decision route.Decision
 	tally    *tally
+	blocks   blocks
+	// told is called when the attempt has ended.
+	told func(r *request, what ending, retry time.Duration)
+}
+
+// writing is how much of an answer is written, and its length.
+type writing struct{ written, length int }
+
+// blocks are about what of the prompt another worker computes.
+type blocks struct {
 	// transfer is what the request waits for at its worker, or what it computes a prompt for;
 	// nil if it does neither.
 	transfer *transfer
-	// promptCached is how much of the prompt was cached where it was computed, if that was
-	// elsewhere.
-	promptCached    int
-	promptElsewhere bool
-	// told is called when the attempt has ended.
-	told func(r *request, what ending, retry time.Duration)
+	// cached is how much of the prompt was cached where it was computed, if that was elsewhere.
+	cached    int
+	elsewhere bool
 }
 
 // A seat is a request's place with a worker.
@@ -91,4 +97,25 @@ func (r *request) write(now time.Duration) (last bool) {
 	}
 	r.times.last = now
 	return r.written >= r.length
+}
+
+// promptLeg returns a request that has the prompt of r computed and nothing else.
+func (r *request) promptLeg(x *transfer, d route.Decision) *request {
+	leg := &request{script: r.script, times: r.times, decision: d, blocks: blocks{transfer: x}}
+	leg.entry.Class, leg.entry.Tenant = r.entry.Class, r.entry.Tenant
+	leg.prepare(r.seq.Objective, r.times.came+r.seq.Waited)
+	leg.length, leg.seq.Most = 1, r.prompt+1
+	return leg
+}
+
+// isLeg reports whether the request has a prompt computed for another one.
+func (r *request) isLeg() bool { return r.blocks.transfer != nil && r.blocks.transfer.leg == r }
+
+// hitTokens returns how much of the prompt was cached when the request came, by whichever
+// worker computed it.
+func (r *request) hitTokens() int {
+	if r.blocks.elsewhere {
+		return min(r.blocks.cached, r.seq.Cached.HitTokens)
+	}
+	return r.seq.Cached.HitTokens
 }

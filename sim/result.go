@@ -92,6 +92,8 @@ type Replicas struct {
 	Preempted uint64  `json:"preempted"`
 	Passes    uint64  `json:"passes"`
 	Dollars   float64 `json:"dollars"`
+	// Gap is the time between two tokens of an answer, over the whole run.
+	Gap Spread `json:"gap,omitzero"`
 }
 
 func (w *window) replicasUsed() Replicas {
@@ -130,10 +132,8 @@ type Result struct {
 	TTFT float64 `json:"ttft_objective"`
 	TPOT float64 `json:"tpot_objective"`
 	// Window is the distance of two rows.
-	Window float64 `json:"window"`
-	Total  Figures `json:"total"`
-	// Gap is the time between two tokens of an answer.
-	Gap     Spread    `json:"gap"`
+	Window  float64   `json:"window"`
+	Total   Figures   `json:"total"`
 	Fleet   Replicas  `json:"fleet"`
 	Traffic []Figures `json:"traffic"`
 	Rows    []Row     `json:"rows"`
@@ -163,8 +163,8 @@ func newResult(s *Scenario, m *meter) *Result {
 			Bottleneck: m.bottleneck(w),
 		})
 	}
-	r.Gap = spreadOf(&m.gaps)
 	r.Total, r.Fleet = all.figures("", over), all.replicasUsed()
+	r.Fleet.Gap = spreadOf(&m.gaps)
 	r.Findings = r.findings()
 	return r
 }

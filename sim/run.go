@@ -3,6 +3,8 @@ package sim
 import (
 	"fmt"
 	"slices"
+
+	"parley/sim/traffic"
 )
 
 // A simulation is the state of a run.
@@ -87,6 +89,16 @@ func newSimulation(sc *Scenario) (*simulation, error) {
 
 func (s *simulation) station(name string) *station {
 	return s.stations[slices.IndexFunc(s.stations, func(t *station) bool { return t.Name == name })]
+}
+
+// ratesOf returns the rates of the traffic that a station answers.
+func (s *simulation) ratesOf(t *station) (rates []traffic.Rate) {
+	for _, c := range s.crowds {
+		if c.station == t && c.talks.rate != nil {
+			rates = append(rates, c.talks.rate)
+		}
+	}
+	return rates
 }
 
 // continues reports whether a user is there or will come, and there is time.

@@ -16,16 +16,6 @@ type clairvoyant struct {
 	rates     []traffic.Rate
 }
 
-// ratesOf returns the rates of the traffic that a station answers.
-func (s *simulation) ratesOf(t *station) (rates []traffic.Rate) {
-	for _, c := range s.crowds {
-		if c.station == t && c.talks.rate != nil {
-			rates = append(rates, c.talks.rate)
-		}
-	}
-	return rates
-}
-
 // Plan returns the most workers that are needed until one that starts now is ready.
 func (c *clairvoyant) Plan(_ scale.State, now time.Time) scale.Sizing {
 	from, most := now.Sub(epoch), 0.0

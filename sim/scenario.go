@@ -106,6 +106,14 @@ func (p *PoolSpec) prefill() PrefillSpec {
 	return *p.Prefill
 }
 
+// role returns what the workers of a pool do that are not for prompts.
+func (p *PoolSpec) role() parley.WorkerRole {
+	if p.Prefill == nil {
+		return ""
+	}
+	return parley.RoleDecode
+}
+
 // scales lists how the numbers of workers follow the load.
 func (p *PoolSpec) scales() (out []*ScaleSpec) {
 	for _, s := range []*ScaleSpec{p.Scale, p.prefill().Scale} {
@@ -379,8 +387,8 @@ func (p *PoolSpec) validate() error {
 		}
 	}
 	if !(p.Network > 0) || p.BlockBytes < 0 || p.Prefill != nil && p.RoundRobin {
-		problems = append(problems, fmt.Errorf("network is %g, block_bytes %d and round_robin %v: want more than 0, at "+
-			"least 0, and workers for prompts only where the router picks", p.Network, p.BlockBytes, p.RoundRobin))
+		problems = append(problems, fmt.Errorf("network is %g, block_bytes %d and round_robin %v: want more than 0, "+
+			"at least 0, and workers for prompts only where the router picks", p.Network, p.BlockBytes, p.RoundRobin))
 	}
 	if p.Seqs < 1 || p.StepTokens < p.Seqs {
 		problems = append(problems, fmt.Errorf("seqs is %d and step_tokens %d: want at least 1, and no fewer tokens "+
@@ -460,16 +468,29 @@ func (p *PoolSpec) machine() (machine, error) {
 			return machine{}, errors.New("blocks is 0: a pool with a cost and no replica must say how many it has")
 		}
 		if p.Prefill != nil && p.BlockBytes == 0 {
-			return machine{}, errors.New("block_bytes is 0: a pool with prefill and no replica must say how large blocks are")
+			return machine{}, errors.New("block_bytes is 0: a pool with prefill and no replica must say how large " +
+				"blocks are")
 		}
-		return machine{cost: p.Cost, blocks: p.Blocks, price: p.Price, gpus: 1, blockBytes: p.BlockBytes}, nil
+		return machine{
+			cost:       p.Cost,
+			blocks:     p.Blocks,
+			price:      p.Price,
+			gpus:       1,
+			blockBytes: p.BlockBytes,
+		}, nil
 	}
 	result, err := plan.New().Plan(settings)
 	if err != nil {
 		return machine{}, fmt.Errorf("replica: %w", err)
 	}
 	of := result.Values
-	m := machine{cost: p.Cost, blocks: p.Blocks, price: p.Price, gpus: int(of["gpus"]), blockBytes: p.BlockBytes}
+	m := machine{
+		cost:       p.Cost,
+		blocks:     p.Blocks,
+		price:      p.Price,
+		gpus:       int(of["gpus"]),
+		blockBytes: p.BlockBytes,
+	}
 	setDefault(&m.blockBytes, int(of["kv_token"]*blockTokens))
 	if m.price == 0 {
 		m.price = of["price"] * of["gpus"]
@@ -490,6 +511,12 @@ func (p *PoolSpec) machine() (machine, error) {
 		})
 	}
 	return m, err
+}
+
+// prefillRate returns how many tokens of prompts a worker computes in a second, in passes of rows.
+func (m *machine) prefillRate(rows int) float64 {
+	took, _ := m.cost.Time(cost.Pass{}.Add(rows, 0))
+	return float64(rows) / took.Seconds()
 }
 
 func classOf(name string) (parley.Class, error) {

@@ -102,8 +102,11 @@ func newStation(p *PoolSpec, seed uint64, m *meter) (*station, error) {
 		return nil, err
 	}
 	if p.Prefill != nil {
-		t.blockBytes, t.kind.link = machine.blockBytes, cost.Link{Rate: p.Network}
-		t.prefillRate = prefillRateOf(machine.cost, p.StepTokens)
+		t.exchange = exchange{route.BlockExchange{
+			Format:      "blocks",
+			BlockBytes:  machine.blockBytes,
+			PrefillRate: machine.prefillRate(p.StepTokens),
+		}, cost.Bandwidth(p.Network)}
 		t.prompts = t.kind
 		t.prompts.name, t.prompts.role = p.Name+"-prefill", parley.RolePrefill
 		t.prompts.sched.Target = 0 // no answer is written there that long passes would delay
@@ -169,11 +172,11 @@ func (t *station) lose(n int) (lost int) {
 	}
 	for _, r := range homeless {
 		if r.isLeg() {
-			r.transfer.end() // its request computes the prompt itself
+			r.blocks.transfer.end() // its request computes the prompt itself
 			continue
 		}
-		if r.transfer != nil {
-			r.transfer.cancel()
+		if r.blocks.transfer != nil {
+			r.blocks.transfer.cancel()
 		}
 		t.meter.each(r.tally, func(t *tally) { t.moved++ })
 		t.send(r)
@@ -316,7 +319,7 @@ func (t *station) offer(r *request) bool {
 	if t.RoundRobin {
 		d = t.inTurn(d)
 	}
-	first, elsewhere := t.exchange(r, &d, now)
+	first, elsewhere := t.source(r, &d, now)
 	t.router.Sent(&r.query, &d, now)
 	r.decision = d
 	w := t.byID[d.Worker]
@@ -331,6 +334,49 @@ func (t *station) offer(r *request) bool {
 	}
 	w.take(r)
 	return true
+}
+
+// source decides where the blocks of a request come from that its worker lacks, and where
+// its prompt is computed, if that is elsewhere. It reports whether there is such a worker.
+func (t *station) source(r *request, d *route.Decision, now time.Time) (first route.Decision, elsewhere bool) {
+	if t.Prefill == nil {
+		return first, false
+	}
+	t.router.Fetch(&r.query, d, now)
+	if r.written > 0 {
+		return first, false
+	}
+	return t.router.Prefill(&r.query, d, now)
+}
+
+// fetch sends a request to a worker that fetches blocks first.
+func (t *station) fetch(r *request, to *worker, first route.Decision, elsewhere bool) {
+	now := t.clock.time()
+	x := &transfer{
+		request: r,
+		from:    t.byID[r.decision.Fetch.From],
+		to:      to,
+		begun:   t.clock.now,
+	}
+	t.router.Fetching(&r.decision)
+	to.await(r, x)
+	x.most = min(r.decision.Fetch.Tokens, len(r.seq.Tokens)-1) / blockTokens // the last token is computed in any case
+	if x.intake = to.plans.OpenIntake(&r.seq, x.most, now); x.intake == nil {
+		x.end()
+		return
+	}
+	x.sent = x.most - len(x.intake.Missing())
+	x.came = x.sent
+	t.clock.after(r.decision.Fetch.Within, x.end)
+	if !elsewhere {
+		x.send(x.most)
+		return
+	}
+	query := r.query
+	query.OutputTokens = 1
+	t.router.Sent(&query, &first, now)
+	x.leg = r.promptLeg(x, first)
+	x.from.take(x.leg)
 }
 
 // inTurn replaces a decision by the next worker in turn.

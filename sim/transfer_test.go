@@ -108,8 +108,8 @@ func TestRolesGiveTheSameBytes(t *testing.T) {
 // worker that decodes alone has none of that. Prompts wait for fewer workers.
 func TestApartHasShorterGaps(t *testing.T) {
 	apart, mixed := minuteOf(t, "apart", 25e9), minuteOf(t, "mixed", 25e9)
-	if apart.Gap.P99 > mixed.Gap.P99/2 {
-		t.Errorf("gaps p99 %.4f s apart, %.4f s together", apart.Gap.P99, mixed.Gap.P99)
+	if apart.Fleet.Gap.P99 > mixed.Fleet.Gap.P99/2 {
+		t.Errorf("gaps p99 %.4f s apart, %.4f s together", apart.Fleet.Gap.P99, mixed.Fleet.Gap.P99)
 	}
 	if long, all := apart.Traffic[1].TTFT.P50, mixed.Traffic[1].TTFT.P50; long < all {
 		t.Errorf("long prompts take %.3f s apart, %.3f s together: fewer workers compute them", long, all)
@@ -136,9 +136,9 @@ func minuteOf(t *testing.T, name string, network float64) *Result {
 // are computed: the router has the workers that decode compute the prompts.
 func TestSlowNetworkIsNotUsed(t *testing.T) {
 	fast, slow := minuteOf(t, "apart", 25e9), minuteOf(t, "apart", 1e8)
-	if fast.Gap.P99*2 > slow.Gap.P99 {
+	if fast.Fleet.Gap.P99*2 > slow.Fleet.Gap.P99 {
 		t.Errorf("gaps p99 %.4f s with 200 Gb/s, %.4f s with 0.8 Gb/s: blocks seem to come over the slow one",
-			fast.Gap.P99, slow.Gap.P99)
+			fast.Fleet.Gap.P99, slow.Fleet.Gap.P99)
 	}
 }
 

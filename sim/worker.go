@@ -39,18 +39,19 @@ type kind struct {
 	cost     *cost.Model
 	hostCopy time.Duration
 	role     parley.WorkerRole
-	// blockBytes is the size of a block, link how it is moved to another worker, and
-	// prefillRate how many tokens of prompts are computed in a second; 0 where blocks are
-	// not moved.
-	blockBytes  int
-	link        cost.Link
-	prefillRate float64
+	exchange exchange
 	// arithmetic is the time that all workers have done operations on rows.
 	arithmetic time.Duration
 	// wrote is called for each token, and left when a worker that drains has no
 	// request any more.
 	wrote func(r *request)
 	left  func(w *worker)
+}
+
+// An exchange is how blocks are moved to other workers, the zero value if they are not.
+type exchange struct {
+	route.BlockExchange
+	network cost.Bandwidth
 }
 
 // A worker is a scheduler and the passes that it plans.
@@ -120,13 +121,15 @@ func (w *worker) up() bool { return w.phase == ready || w.phase == draining }
 
 // report gives the router how the worker is.
 func (w *worker) report() {
+	exchange := w.exchange.BlockExchange
+	exchange.Gives = w.up()
 	w.router.Report(w.id, route.Status{
 		Ready:         w.phase == ready,
 		UsedTokens:    w.plans.Use().InUse * blockTokens,
 		WaitingTokens: w.guests.unbegun,
 		Running:       w.plans.Running(),
 		Role:          w.role,
-		Exchange:      w.exchanges(),
+		Exchange:      exchange,
 	})
 }
 
@@ -149,7 +152,7 @@ func (w *worker) take(r *request) {
 // await gives the worker a request that joins when a transfer has ended.
 func (w *worker) await(r *request, x *transfer) {
 	w.seat(r)
-	r.transfer = x
+	r.blocks.transfer = x
 }
 
 func (w *worker) seat(r *request) {
@@ -190,7 +193,7 @@ func (w *worker) release(r *request) {
 func (w *worker) giveUp(r *request) {
 	w.release(r)
 	g := &w.guests
-	if x := r.transfer; x != nil && x.request == r { // the scheduler does not know it
+	if x := r.blocks.transfer; x != nil && x.request == r { // the scheduler does not know it
 		x.cancel()
 		return
 	}
@@ -292,7 +295,7 @@ func (w *worker) endPass() {
 func (w *worker) sendBlocks(plan *sched.Plan) {
 	for i := range plan.Parts {
 		if r := plan.Parts[i].Seq.Owner.(*request); r.isLeg() && r.seat.worker == w {
-			r.transfer.send(r.seq.Computed / blockTokens)
+			r.blocks.transfer.send(r.seq.Computed / blockTokens)
 		}
 	}
 }

@@ -38,7 +38,7 @@ func figures() []figure {
 		{Name: "TTFT p99, s", of: func(r *sim.Result) float64 { return r.Total.TTFT.P99 }},
 		{Name: "TPOT p50, s", of: func(r *sim.Result) float64 { return r.Total.TPOT.P50 }},
 		{Name: "TPOT p95, s", of: func(r *sim.Result) float64 { return r.Total.TPOT.P95 }},
-		{Name: "gap p99, s", of: func(r *sim.Result) float64 { return r.Gap.P99 }},
+		{Name: "gap p99, s", of: func(r *sim.Result) float64 { return r.Fleet.Gap.P99 }},
 		{Name: "queue p95, s", of: func(r *sim.Result) float64 { return r.Total.Queue.P95 }},
 		{Name: "rejected, given up", of: func(r *sim.Result) float64 {
 			return float64(r.Total.Rejected + r.Total.HungUp)

@@ -27,7 +27,7 @@ func printResult(out io.Writer, r *sim.Result) {
 	for _, row := range []struct {
 		name string
 		of   sim.Spread
-	}{{"TTFT", t.TTFT}, {"TPOT", t.TPOT}, {"Gap", r.Gap}, {"Queue", t.Queue}} {
+	}{{"TTFT", t.TTFT}, {"TPOT", t.TPOT}, {"Gap", r.Fleet.Gap}, {"Queue", t.Queue}} {
 		fmt.Fprintf(w, "%s\tp50 %s\tp95 %s, p99 %s\n", row.name, seconds(row.of.P50), seconds(row.of.P95),
 			seconds(row.of.P99))
 	}

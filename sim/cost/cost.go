@@ -178,14 +178,10 @@ func Roofline(d Device) (*Model, error) {
 	return m, m.Validate()
 }
 
-// A Link is the way between two machines.
-type Link struct {
-	// Rate is how many bytes it carries in a second, Latency what each message takes besides.
-	Rate    float64
-	Latency time.Duration
-}
+// A Bandwidth is how many bytes a network carries in a second between any two machines.
+type Bandwidth float64
 
-// Time returns how long a message takes.
-func (l Link) Time(bytes float64) time.Duration {
-	return l.Latency + time.Duration(math.Round(bytes/l.Rate*1e9))
+// Time returns how long bytes take.
+func (b Bandwidth) Time(bytes float64) time.Duration {
+	return time.Duration(math.Round(bytes / float64(b) * 1e9))
 }
