@@ -45,6 +45,7 @@ root of the sum of their squares).`,
 				return cli.PrintJSON(cmd.OutOrStdout(), rows)
 			}
 			printEstimates(cmd.OutOrStdout(), rows)
+			explainErrors(cmd.OutOrStdout(), p, count)
 			fmt.Fprintf(cmd.ErrOrStderr(), "%d runs took %v\n", 3*count, time.Since(begun).Round(time.Second))
 			return nil
 		},
@@ -54,6 +55,20 @@ root of the sum of their squares).`,
 	cmd.Flags().IntVar(&count, "count", 3, "simulate `N` parts of each kind")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
 	return cmd
+}
+
+// explainErrors says how the errors of the table are computed, and why they reach from the parts to
+// the whole.
+func explainErrors(w io.Writer, p sim.Shard, count int) {
+	fmt.Fprintf(w, `
+value      the mean of %d parts of %.3g of the fleet at a pace of %.3g, scaled up to the whole
+by chance  half of the 95 %% interval of that mean: Student's t times the deviation of the parts / √%d
+by size    the change with %d parts of half the size: an error that is inversely proportional to the
+           size of a fleet is as large again between the parts and the whole
+by pace    the change with %d parts at twice the pace: an error that is proportional to the pace is
+           smaller than that between the parts and a day of its own length
+off by     the root of the sum of the squares of the three
+`, count, p.Share, p.Pace, count, count, count)
 }
 
 func printEstimates(w io.Writer, rows []sim.Estimate) {
