@@ -213,6 +213,80 @@ func TestSleepers(t *testing.T) {
 	}
 }
 
+// TestSleepersThatDoNotWake has a worker drained and another one lost while they wake, and a third
+// one warming up: others are woken for the first two, none for the third.
+func TestSleepersThatDoNotWake(t *testing.T) {
+	said := &orders{}
+	s := &sleepers{order: said.take, woken: map[string]time.Time{}}
+	var workers []fleet.Standing
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
+		workers = append(workers, fleet.Standing{Name: name, State: fleet.Asleep, Sleeps: true})
+	}
+	step := func(n int) (starting int) {
+		t.Helper()
+		starting, _ = s.observe(t.Context(), workers, begun)
+		if err := s.set(t.Context(), scale.Sizing{Workers: n}, workers, begun); err != nil {
+			t.Fatal(err)
+		}
+		return starting
+	}
+	step(3)
+	workers[0].State, workers[1].State = fleet.Draining, fleet.Warming
+	workers = slices.Delete(workers, 2, 3)
+	if n := step(3); n != 1 {
+		t.Errorf("%d wake, want 1", n)
+	}
+	step(3)
+	if all := []string{"wake a", "wake b", "wake c", "wake d", "wake e"}; !slices.Equal(said.said, all) {
+		t.Errorf("the gateway was asked to %q, want %q", said.said, all)
+	}
+	s.woken = map[string]time.Time{} // as of another process
+	said.said = nil
+	step(1)
+	if len(said.said) > 0 {
+		t.Errorf("the gateway was asked to %q although a worker warms up", said.said)
+	}
+}
+
+// TestCrewBesideADrainedWorker drains one of two workers as an operator does: another one is
+// started in its place, and when it is resumed, one of the three leaves.
+func TestCrewBesideADrainedWorker(t *testing.T) {
+	said := &orders{}
+	life, end := context.WithCancel(t.Context())
+	c := &crew{life: life, order: said.take, ended: func(error) {}}
+	c.args = func(string, string) []string { return nil }
+	c.program.LogDir, c.program.Path = t.TempDir(), "/does/not/exist"
+	defer c.all.Wait()
+	defer end()
+	step := func(first fleet.State) {
+		t.Helper()
+		var workers []fleet.Standing
+		for _, h := range c.hands {
+			workers = append(workers, fleet.Standing{Name: h.address, State: fleet.Up})
+		}
+		if len(workers) > 0 {
+			workers[0].State = first
+		}
+		c.observe(life, workers, begun)
+		if err := c.set(life, scale.Sizing{Workers: 2}, workers, begun); err != nil {
+			t.Fatal(err)
+		}
+	}
+	step(fleet.Up)
+	step(fleet.Up)
+	for range 3 {
+		step(fleet.Draining)
+	}
+	if len(c.hands) != 3 || len(said.said) > 0 {
+		t.Fatalf("%d workers, of which one is drained; the gateway was asked to %q", len(c.hands), said.said)
+	}
+	newest := c.hands[2].address
+	step(fleet.Up)
+	if all := []string{"drain " + newest}; !slices.Equal(said.said, all) {
+		t.Errorf("the gateway was asked to %q, want %q", said.said, all)
+	}
+}
+
 // TestOutside tells a command and a webhook the number when it changes, and again where that
 // failed.
 func TestOutside(t *testing.T) {

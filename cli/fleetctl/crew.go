@@ -93,11 +93,16 @@ func (c *crew) measured(took time.Duration) {
 }
 
 // set starts workers, or has the newest ones leave. One that is about to leave stays before
-// another is started.
-func (c *crew) set(ctx context.Context, want scale.Sizing, _ []fleet.Standing, now time.Time) error {
+// another is started. One that an operator has drained gets no work, so it does not count and is
+// left alone.
+func (c *crew) set(ctx context.Context, want scale.Sizing, workers []fleet.Standing, now time.Time) error {
+	drained := map[string]bool{}
+	for i := range workers {
+		drained[workers[i].Name] = workers[i].State == fleet.Draining
+	}
 	staying := 0
 	for _, h := range c.hands {
-		if !h.leaving {
+		if !h.leaving && !drained[h.address] {
 			staying++
 		}
 	}
@@ -119,7 +124,7 @@ func (c *crew) set(ctx context.Context, want scale.Sizing, _ []fleet.Standing, n
 		if staying <= want.Workers {
 			break
 		}
-		if h.leaving {
+		if h.leaving || drained[h.address] {
 			continue
 		}
 		if h.up {

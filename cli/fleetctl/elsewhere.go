@@ -26,8 +26,14 @@ type sleepers struct {
 	ready time.Duration // that a worker took to wake, lately
 }
 
-// observe notes which workers are awake by now.
+// observe notes which workers are awake by now, and which will not be: a worker that is lost or
+// drained while it wakes gets no work.
 func (s *sleepers) observe(_ context.Context, workers []fleet.Standing, now time.Time) (int, time.Duration) {
+	for name := range s.woken {
+		if !slices.ContainsFunc(workers, func(w fleet.Standing) bool { return w.Name == name && comes(w.State) }) {
+			delete(s.woken, name)
+		}
+	}
 	for _, w := range workers {
 		if since, wakes := s.woken[w.Name]; wakes && w.State == fleet.Up {
 			took := now.Sub(since)
@@ -41,6 +47,11 @@ func (s *sleepers) observe(_ context.Context, workers []fleet.Standing, now time
 	return len(s.woken), s.ready
 }
 
+// comes reports whether a worker that was woken gets work, now or soon.
+func comes(s fleet.State) bool {
+	return s == fleet.Up || s == fleet.Asleep || s == fleet.Waking || s == fleet.Warming
+}
+
 // set wakes workers, or has those with the fewest answers sleep. A worker that cannot
 // sleep always counts.
 func (s *sleepers) set(ctx context.Context, want scale.Sizing, workers []fleet.Standing, now time.Time) error {
@@ -48,7 +59,7 @@ func (s *sleepers) set(ctx context.Context, want scale.Sizing, workers []fleet.S
 	for _, w := range workers {
 		_, wakes := s.woken[w.Name]
 		switch {
-		case w.State == fleet.Up || wakes:
+		case w.State == fleet.Up || w.State == fleet.Waking || w.State == fleet.Warming || wakes:
 			awake = append(awake, w)
 		case w.State == fleet.Asleep:
 			asleep = append(asleep, w)
