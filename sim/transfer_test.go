@@ -98,7 +98,7 @@ func TestRolesGiveTheSameBytes(t *testing.T) {
 		}
 		return string(text)
 	}
-	if run() != run() {
+	if a, b := run(), run(); a != b {
 		t.Error("two runs of one scenario and seed differ")
 	}
 }

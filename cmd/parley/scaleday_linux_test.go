@@ -38,7 +38,7 @@ func dayPeak(t *testing.T, measured time.Duration) float64 {
 	peak := spare * six
 	t.Logf("three workers serve %.2f requests/s and six %.2f: the peak is %.2f", three, six, peak)
 	if peak < enough*three {
-		t.Fatalf("three workers serve %.2f requests/s here and six %.2f: a peak of %.2f does not need more than three. "+
+		t.Fatalf("three workers serve %.2f requests/s here and six %.2f: a peak of %.2f needs no more than three. "+
 			"A worker takes a processor, and this machine has %d: use one with at least 7 that does nothing else",
 			three, six, peak, runtime.NumCPU())
 	}
