@@ -238,8 +238,8 @@ func (w *dayWatch) judge(t *testing.T) {
 	}
 	t.Logf("from %d to %d workers, %.2f on average, %d after the peak", least, most,
 		float64(workers)/float64(max(1, len(w.seen))), after)
-	if most <= least || after >= most {
-		t.Errorf("from %d to %d workers were ready, and %d after that: want more for the peak, and fewer then",
-			least, most, after)
+	if most <= 3 || after >= most {
+		t.Errorf("%d workers were ready at most, and %d after that: want more than 3 for the peak, and fewer then",
+			most, after)
 	}
 }
