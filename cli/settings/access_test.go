@@ -18,8 +18,15 @@ func TestExampleTiers(t *testing.T) {
 		t.Fatal(err)
 	}
 	free := &s.TenantTiers[parley.Free]
-	want := limit.Limits{RequestsPerSecond: 1, RequestsPerMinute: 10, LightRequestsPerMinute: 600,
-		InputTokensPerMinute: 20000, OutputTokensPerMinute: 5000, ConcurrentRequests: 1, MonthlyBudget: 1_000_000}
+	want := limit.Limits{
+		RequestsPerSecond:      2,
+		RequestsPerMinute:      30,
+		LightRequestsPerMinute: 600,
+		InputTokensPerMinute:   300_000,
+		OutputTokensPerMinute:  30_000,
+		ConcurrentRequests:     2,
+		MonthlyBudget:          1_000_000,
+	}
 	if free.Limits != want || len(free.Models) != 1 || free.Models[0] != "polly-mini" {
 		t.Errorf("free gets %+v", free)
 	}
@@ -39,7 +46,7 @@ func TestExampleTiers(t *testing.T) {
 	if tier := front.Admission.Queue.Tiers[parley.Free]; tier.Weight != 1 || tier.WaitMax != 20*time.Second {
 		t.Errorf("the queue is told %+v", tier)
 	}
-	if front.TierContexts[parley.Free].Tokens != 4096 || len(front.Aliases) != 3 || len(s.Models) != 2 {
+	if front.TierContexts[parley.Free].Tokens != 65536 || len(front.Aliases) != 3 || len(s.Models) != 2 {
 		t.Errorf("%+v, %d aliases, %d models", front.TierContexts, len(front.Aliases), len(s.Models))
 	}
 }
