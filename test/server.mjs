@@ -24,12 +24,20 @@ export function serveParley(...flags) {
   return server;
 }
 
-/** Starts a server that has flags. */
-export async function start(server) {
+/** Kills a server as a power cut would, and starts it again with what it has stored. */
+export async function crash(server) {
+  server.child.kill('SIGKILL');
+  await server.ended;
+  await start(server, server.data);
+}
+
+/** Starts a server that has flags, with the data of an earlier one or with none. */
+export async function start(server, data) {
   server.token = '';
+  server.waiting = null;
   const program = process.env.PARLEY_BIN;
   assert.ok(program, 'PARLEY_BIN must name the parley program');
-  server.data = await mkdtemp(join(tmpdir(), 'parley-test-'));
+  server.data = data ?? (await mkdtemp(join(tmpdir(), 'parley-test-')));
   server.child = spawn(program, ['serve', '--addr', '127.0.0.1:0', '--data', server.data, ...server.flags], { stdio: ['ignore', 'ignore', 'pipe'] });
   server.ended = once(server.child, 'exit');
   server.url = await inTime(readyMsMax, server, 'was not ready', Promise.race([readyLine(server), endedEarly(server)]));

@@ -1,7 +1,7 @@
 // People with accounts: from an invitation to a chat, the page of the account, and signing in and out.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { answered, openPage, openPages, say, shot, wantAccessible } from './pages.mjs';
+import { answered, inEveryLook, openPage, openPages, say, shot, wantAccessible } from './pages.mjs';
 
 const rig = openPages();
 const password = 'correct horse battery';
@@ -51,52 +51,46 @@ test('an invitation leads to a chat', async () => {
   await late.closeClean();
 });
 
-for (const [name, options] of [
-  ['light', {}],
-  ['dark', { colorScheme: 'dark' }],
-  ['phone', { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true }],
-]) {
-  test(`one signs in, sees the account, and signs out: ${name}`, async () => {
-    const page = await open(options);
-    const dialog = signInOf(page);
-    await dialog.getByLabel('Email').waitFor();
-    assert.equal(await dialog.getByRole('alert').count(), 0);
-    assert.ok(await dialog.getByLabel('Email').evaluate((e) => e === document.activeElement)); // one can type at once
-    await wantAccessible(page, `signing in, ${name}`);
-    await shot(page, `chat-sign-in-${name}`);
-    await signIn(page, 'ann@example.com', 'not her password');
-    await dialog.getByText(/email address or the password is wrong/).waitFor();
-    await signIn(page, 'ANN@example.com', password);
-    await dialog.waitFor({ state: 'hidden' });
+inEveryLook('one signs in, sees the account, and signs out', async (options, name) => {
+  const page = await open(options);
+  const dialog = signInOf(page);
+  await dialog.getByLabel('Email').waitFor();
+  assert.equal(await dialog.getByRole('alert').count(), 0);
+  assert.ok(await dialog.getByLabel('Email').evaluate((e) => e === document.activeElement)); // one can type at once
+  await wantAccessible(page, `signing in, ${name}`);
+  await shot(page, `chat-sign-in-${name}`);
+  await signIn(page, 'ann@example.com', 'not her password');
+  await dialog.getByText(/email address or the password is wrong/).waitFor();
+  await signIn(page, 'ANN@example.com', password);
+  await dialog.waitFor({ state: 'hidden' });
 
-    await page.click('[aria-label="Settings"]');
-    await page.locator('dialog[open] >> text=Signed in as Ann (ann@example.com)').waitFor();
-    await page.getByRole('button', { name: 'Account' }).click();
-    const account = page.locator('dialog[open]', { hasText: 'Signed-in browsers' });
-    await account.getByText('This browser').waitFor();
-    await account.getByLabel('Name of a new key').fill(`laptop ${name}`);
-    await page.keyboard.press('Enter');
-    const key = await account.getByLabel('New API key').inputValue();
-    await wantAccessible(page, `the account, ${name}`);
-    await shot(page, `chat-account-${name}`);
-    const models = await ask('/v1/models', null, key);
-    assert.ok(models.data.length > 0);
-    page.once('dialog', (question) => question.accept());
-    await account.getByRole('button', { name: `Delete laptop ${name}` }).click();
-    await account.getByRole('button', { name: `Delete laptop ${name}` }).waitFor({ state: 'hidden' });
-    assert.equal((await fetch(`${rig.server.url}/v1/models`, { headers: { authorization: `Bearer ${key}` } })).status, 401);
+  await page.click('[aria-label="Settings"]');
+  await page.locator('dialog[open] >> text=Signed in as Ann (ann@example.com)').waitFor();
+  await page.getByRole('button', { name: 'Account' }).click();
+  const account = page.locator('dialog[open]', { hasText: 'Signed-in browsers' });
+  await account.getByText('This browser').waitFor();
+  await account.getByLabel('Name of a new key').fill(`laptop ${name}`);
+  await page.keyboard.press('Enter');
+  const key = await account.getByLabel('New API key').inputValue();
+  await wantAccessible(page, `the account, ${name}`);
+  await shot(page, `chat-account-${name}`);
+  const models = await ask('/v1/models', null, key);
+  assert.ok(models.data.length > 0);
+  page.once('dialog', (question) => question.accept());
+  await account.getByRole('button', { name: `Delete laptop ${name}` }).click();
+  await account.getByRole('button', { name: `Delete laptop ${name}` }).waitFor({ state: 'hidden' });
+  assert.equal((await fetch(`${rig.server.url}/v1/models`, { headers: { authorization: `Bearer ${key}` } })).status, 401);
 
-    const other = await open();
-    await signIn(other, 'ann@example.com', password);
-    await signInOf(other).waitFor({ state: 'hidden' });
-    await account.getByRole('button', { name: 'Sign out everywhere' }).click();
-    await signInOf(page).getByLabel('Email').waitFor();
-    assert.equal(await other.evaluate(async () => (await fetch('/account')).status), 401);
-    assert.equal(await page.locator('nav li').count(), 0);
-    await other.closeClean();
-    await page.closeClean();
-  });
-}
+  const other = await open();
+  await signIn(other, 'ann@example.com', password);
+  await signInOf(other).waitFor({ state: 'hidden' });
+  await account.getByRole('button', { name: 'Sign out everywhere' }).click();
+  await signInOf(page).getByLabel('Email').waitFor();
+  assert.equal(await other.evaluate(async () => (await fetch('/account')).status), 401);
+  assert.equal(await page.locator('nav li').count(), 0);
+  await other.closeClean();
+  await page.closeClean();
+});
 
 test('the admin page has a session of its own, for server admins', async () => {
   const page = await openPage({ ...rig, server: {} }, {}, '/admin', 'dialog[open]');

@@ -2,7 +2,7 @@
 // and spent; what was told of them; and what their holders see.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { asOwner, openPages, openWith as signedIn, shot, wantAccessible } from './pages.mjs';
+import { asOwner, inEveryLook, openPages, openWith as signedIn, shot, wantAccessible, wantFit } from './pages.mjs';
 
 const rig = openPages('--prices', 'polly=0/0/100000'); // an answer of 8 tokens costs 0.80
 const keys = {};
@@ -54,16 +54,14 @@ test('keys show how far their budgets are spent', async () => {
   await page.closeClean();
 });
 
-for (const [name, options] of Object.entries({ dark: { colorScheme: 'dark' }, phone: { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true } }))
-  test(`budgets can be read: ${name}`, async () => {
-    const page = await openWith(keys.boss, '/admin#keys', 'tr[data-key="near"] [data-state]', options);
-    await page.locator('[data-alert]').first().waitFor();
-    await wantAccessible(page, `Keys with budgets, ${name}`);
-    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'the page does not scroll sideways');
-    if (name === 'phone') await page.locator('tr[data-key="near"] [data-state]').evaluate((b) => b.scrollIntoView({ inline: 'center', block: 'center' }));
-    await shot(page, `admin-budgets-${name}`);
-    await page.closeClean();
-  });
+inEveryLook('budgets can be read', async (options, name) => {
+  const page = await openWith(keys.boss, '/admin#keys', 'tr[data-key="near"] [data-state]', options);
+  await page.locator('[data-alert]').first().waitFor();
+  await wantFit(page, `Keys with budgets, ${name}`);
+  if (options.isMobile) await page.locator('tr[data-key="near"] [data-state]').evaluate((b) => b.scrollIntoView({ inline: 'center', block: 'center' }));
+  await shot(page, `admin-budgets-${name}`);
+  await page.closeClean();
+});
 
 test('whoever holds a key is told that its budget is nearly spent', async () => {
   for (const [name, said] of [['near', /nearly spent: 80% of it\. Once it is, requests are refused until/], ['gone', /The budget of this key is spent\. Requests are refused until/]]) {

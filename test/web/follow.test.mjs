@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { after, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { answered, asOwner, makeConversation, openPage, openPages, say, shot, wantAccessible } from './pages.mjs';
+import { answered, asOwner, inEveryLook, makeConversation, openPage, openPages, phone, say, shot, wantAccessible, wantFit } from './pages.mjs';
 
 const rich = `## Prices
 
@@ -55,15 +55,13 @@ await once(engine, 'listening');
 after(() => engine.close());
 const rig = openPages('--worker', `openai-chat=http://127.0.0.1:${engine.address().port}`);
 
-const phone = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true };
 const behind = (page) => page.locator('.scroller').evaluate((e) => e.scrollHeight - e.scrollTop - e.clientHeight);
 
 for (const [name, options] of Object.entries({ desktop: {}, phone })) {
   for (const rate of ['fast', 'steady']) {
     test(`an answer that streams ${rate} is followed on a ${name}, until one scrolls`, async () => {
       const page = await openPage(rig, options);
-      await page.fill('#prompt', `Write, ${rate}`);
-      await page.getByRole('button', { name: 'Send', exact: true }).click();
+      await say(page, `Write, ${rate}`);
       await answered(page);
       await page.waitForFunction(() => {
         const e = document.querySelector('.scroller');
@@ -78,26 +76,21 @@ for (const [name, options] of Object.entries({ desktop: {}, phone })) {
   }
 }
 
-for (const [name, options] of Object.entries({ desktop: {}, phone })) {
-  test(`tables keep words whole, task lists have boxes alone, Arabic runs from the right, on a ${name}`, async () => {
-    const page = await openPage(rig, options);
-    await page.fill('#prompt', 'Write, fast');
-    await page.getByRole('button', { name: 'Send', exact: true }).click();
-    await answered(page);
-    const cells = page.locator('.table').first().locator('th, td');
-    const broken = await cells.evaluateAll((all) => all.filter((c) => c.getClientRects().length && c.scrollHeight > 2.2 * parseFloat(getComputedStyle(c).lineHeight)).map((c) => c.textContent));
-    assert.deepEqual(broken, [], 'cells of one word have one line');
-    const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
-    assert.ok(wide <= 0, `the page is ${wide} pixels too wide`);
-    assert.deepEqual(await page.locator('.task').evaluateAll((all) => all.slice(0, 2).map((t) => [t.querySelectorAll('input').length, t.textContent.trim()])), [[1, 'todo'], [1, 'done']]);
-    assert.equal(await page.locator('.markdown p', { hasText: 'مرحبا' }).first().evaluate((p) => getComputedStyle(p).direction), 'rtl');
-    await page.fill('#prompt', 'مرحبا');
-    assert.equal(await page.locator('#prompt').evaluate((p) => getComputedStyle(p).direction), 'rtl');
-    await wantAccessible(page, `rich Markdown on a ${name}`);
-    await shot(page, `chat-rich-${name}`);
-    await page.closeClean();
-  });
-}
+inEveryLook('tables keep words whole, task lists have boxes alone, Arabic runs from the right', async (options, name) => {
+  const page = await openPage(rig, options);
+  await say(page, 'Write, fast');
+  await answered(page);
+  const cells = page.locator('.table').first().locator('th, td');
+  const broken = await cells.evaluateAll((all) => all.filter((c) => c.getClientRects().length && c.scrollHeight > 2.2 * parseFloat(getComputedStyle(c).lineHeight)).map((c) => c.textContent));
+  assert.deepEqual(broken, [], 'cells of one word have one line');
+  assert.deepEqual(await page.locator('.task').evaluateAll((all) => all.slice(0, 2).map((t) => [t.querySelectorAll('input').length, t.textContent.trim()])), [[1, 'todo'], [1, 'done']]);
+  assert.equal(await page.locator('.markdown p', { hasText: 'مرحبا' }).first().evaluate((p) => getComputedStyle(p).direction), 'rtl');
+  await page.fill('#prompt', 'مرحبا');
+  assert.equal(await page.locator('#prompt').evaluate((p) => getComputedStyle(p).direction), 'rtl');
+  await wantFit(page, `rich Markdown, ${name}`);
+  await shot(page, `chat-rich-${name}`);
+  await page.closeClean();
+});
 
 test('a message is queued while an answer is being written, can be taken back, and is sent after it', async () => {
   const page = await openPage(rig);

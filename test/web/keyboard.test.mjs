@@ -1,7 +1,7 @@
 // Keys alone: what Tab reaches is seen to have the focus, dialogs keep it and give it back, and Escape leaves them.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { makeConversation, openPage, openPages, wantAccessible } from './pages.mjs';
+import { inEveryLook, makeConversation, openPage, openPages, wantAccessible, wantFit } from './pages.mjs';
 
 const rig = openPages();
 
@@ -62,53 +62,49 @@ async function wantTrap(page, button, title) {
   assert.ok(await opener.evaluate((e) => e === document.activeElement), `${title} does not give the focus back`);
 }
 
-for (const [name, options] of Object.entries({ light: {}, dark: { colorScheme: 'dark' }, phone: { viewport: { width: 390, height: 844 } } })) {
-  test(`Tab goes through the chat in the order it is read, ${name}`, async () => {
-    const made = await makeConversation(rig, {
-      title: `Of keys, ${name}`,
-      items: [
-        { type: 'message', role: 'user', content: [{ type: 'input_text', text: 'Which keys?' }] },
-        { type: 'message', role: 'assistant', content: [{ type: 'output_text', text: 'All of them. See `Tab`.\n\n```go\nkeys()\n```' }] },
-      ],
-    });
-    const page = await openPage(rig, options, `/c/${made.id}`);
-    await page.getByText('All of them.').waitFor();
-    await page.getByRole('button', { name: 'Model: polly' }).waitFor();
-    await page.locator('body').click({ position: { x: 1, y: 1 } });
-    const stops = await tour(page, `chat, ${name}`);
-    const order = ['Model: polly', 'Settings', 'Conversation', 'Copy', 'Edit', 'Answer again', 'Message'];
-    let last = -1;
-    for (const want of order) {
-      const at = stops.findIndex((s, i) => i > last && s.startsWith(want));
-      assert.ok(at > last, `${want} is not reached after ${stops[last] ?? 'the beginning'}: ${stops.join(' | ')}`);
-      last = at;
-    }
-    if (name !== 'phone') assert.equal(stops.filter((s) => ['Light', 'Dark', 'System theme'].includes(s)).length, 1, 'the theme is one stop');
-    await wantTrap(page, 'button[aria-label="Settings"]', 'Settings');
-    if (name === 'phone') await page.getByLabel('Show the list of chats').click();
-    await wantTrap(page, 'button[aria-label="Shortcuts and help"]', 'Shortcuts and help');
-    await page.closeClean();
+inEveryLook('Tab goes through the chat in the order it is read', async (options, name) => {
+  const made = await makeConversation(rig, {
+    title: `Of keys, ${name}`,
+    items: [
+      { type: 'message', role: 'user', content: [{ type: 'input_text', text: 'Which keys?' }] },
+      { type: 'message', role: 'assistant', content: [{ type: 'output_text', text: 'All of them. See `Tab`.\n\n```go\nkeys()\n```' }] },
+    ],
   });
+  const page = await openPage(rig, options, `/c/${made.id}`);
+  await page.getByText('All of them.').waitFor();
+  await page.getByRole('button', { name: 'Model: polly' }).waitFor();
+  await page.locator('body').click({ position: { x: 1, y: 1 } });
+  const stops = await tour(page, `chat, ${name}`);
+  const order = ['Model: polly', 'Settings', 'Conversation', 'Copy', 'Edit', 'Answer again', 'Message'];
+  let last = -1;
+  for (const want of order) {
+    const at = stops.findIndex((s, i) => i > last && s.startsWith(want));
+    assert.ok(at > last, `${want} is not reached after ${stops[last] ?? 'the beginning'}: ${stops.join(' | ')}`);
+    last = at;
+  }
+  if (!options.isMobile) assert.equal(stops.filter((s) => ['Light', 'Dark', 'System theme'].includes(s)).length, 1, 'the theme is one stop');
+  await wantTrap(page, 'button[aria-label="Settings"]', 'Settings');
+  if (options.isMobile) await page.getByLabel('Show the list of chats').click();
+  await wantTrap(page, 'button[aria-label="Shortcuts and help"]', 'Shortcuts and help');
+  await page.closeClean();
+});
 
-  test(`the admin page is accessible in every part, and by keys, ${name}`, async () => {
-    for (const section of ['now', 'fleet', 'requests', 'models', 'usage', 'keys', 'people', 'safety', 'audit', 'server', 'plan']) {
-      const page = await openPage(rig, options, `/admin#${section}`, 'main');
-      await page.waitForTimeout(300);
-      await wantAccessible(page, `${section}, ${name}`);
-      const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
-      assert.ok(wide <= 0, `${section} is ${wide} pixels too wide, ${name}`);
-      if (name === 'light') {
-        const stops = await tour(page, section);
-        assert.ok(stops.length > 5, `${section}: ${stops}`);
-      }
-      if (section === 'keys' && name !== 'dark') {
-        await wantTrap(page, 'button:has-text("New key")', 'A new key');
-        await wantTrap(page, 'button:has-text("New organisation")', 'A new organisation');
-      }
-      await page.closeClean();
+inEveryLook('the admin page is accessible in every part, and by keys', async (options, name) => {
+  for (const section of ['now', 'fleet', 'requests', 'models', 'usage', 'keys', 'people', 'safety', 'audit', 'server', 'plan']) {
+    const page = await openPage(rig, options, `/admin#${section}`, 'main');
+    await page.waitForTimeout(300);
+    await wantFit(page, `${section}, ${name}`);
+    if (name === 'light') {
+      const stops = await tour(page, section);
+      assert.ok(stops.length > 5, `${section}: ${stops}`);
     }
-  });
-}
+    if (section === 'keys' && options.colorScheme === 'light') {
+      await wantTrap(page, 'button:has-text("New key")', 'A new key');
+      await wantTrap(page, 'button:has-text("New organisation")', 'A new organisation');
+    }
+    await page.closeClean();
+  }
+});
 
 test('search is grouped by conversation, and arrows go through what was found', async () => {
   const says = (text, i) => ({ type: 'message', role: i % 2 ? 'assistant' : 'user', content: [{ type: i % 2 ? 'output_text' : 'input_text', text }] });

@@ -1,7 +1,7 @@
 // How the page looks and who can use it: Markdown, themes, phones, keys, axe.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { answerAtLength, answered, kept, makeConversation, openPage, openPages, say, shot, wantAccessible, writing } from './pages.mjs';
+import { answerAtLength, answered, inEveryLook, kept, makeConversation, openPage, openPages, phone, say, shot, wantAccessible, wantFit, writing } from './pages.mjs';
 
 const rig = openPages();
 
@@ -59,35 +59,33 @@ test('Markdown becomes tables, coloured code and formulas, and HTML stays text',
   await page.closeClean();
 });
 
-for (const colorScheme of ['light', 'dark']) {
-  test(`the pages are accessible, ${colorScheme}`, async () => {
-    const made = await makeConversation(rig, conversation);
-    const page = await openPage(rig, { colorScheme });
-    await wantAccessible(page, 'empty');
-    await shot(page, `chat-empty-${colorScheme}`);
-    await page.goto(`${rig.url}/c/${made.id}`);
-    await page.waitForSelector('.markdown math mfrac');
-    await say(page, 'What is a cache?');
-    await answered(page, 2);
-    await page.waitForFunction(() => document.title.startsWith('Interest'));
-    await wantAccessible(page, 'conversation');
-    await page.locator('article details summary').last().click();
-    await wantAccessible(page, 'timeline');
-    await page.locator('article').nth(1).evaluate((e) => e.scrollIntoView());
-    await shot(page, `chat-${colorScheme}`);
-    await page.locator('article details').last().evaluate((e) => e.scrollIntoView({ block: 'end' }));
-    await shot(page, `chat-timeline-${colorScheme}`);
-    for (const name of ['Settings', 'Shortcuts and help']) {
-      await page.locator(`button[aria-label="${name}"]`).click();
-      await page.waitForSelector('dialog[open]');
-      await wantAccessible(page, name);
-      if (name === 'Settings') await shot(page, `chat-settings-${colorScheme}`);
-      await page.keyboard.press('Escape');
-      await page.waitForSelector('dialog[open]', { state: 'detached' });
-    }
-    await page.closeClean();
-  });
-}
+inEveryLook('the pages are accessible', async (options, name) => {
+  const made = await makeConversation(rig, conversation);
+  const page = await openPage(rig, options);
+  await wantFit(page, 'empty');
+  await shot(page, `chat-empty-${name}`);
+  await page.goto(`${rig.url}/c/${made.id}`);
+  await page.waitForSelector('.markdown math mfrac');
+  await say(page, 'What is a cache?');
+  await answered(page, 2);
+  await page.waitForFunction(() => document.title.startsWith('Interest'));
+  await wantFit(page, 'conversation');
+  await page.locator('article details summary').last().click();
+  await wantFit(page, 'timeline');
+  await page.locator('article').nth(1).evaluate((e) => e.scrollIntoView());
+  await shot(page, `chat-${name}`);
+  await page.locator('article details').last().evaluate((e) => e.scrollIntoView({ block: 'end' }));
+  await shot(page, `chat-timeline-${name}`);
+  for (const title of options.isMobile ? ['Settings'] : ['Settings', 'Shortcuts and help']) {
+    await page.locator(`button[aria-label="${title}"]`).click();
+    await page.waitForSelector('dialog[open]');
+    await wantFit(page, title);
+    if (title === 'Settings') await shot(page, `chat-settings-${name}`);
+    await page.keyboard.press('Escape');
+    await page.waitForSelector('dialog[open]', { state: 'detached' });
+  }
+  await page.closeClean();
+});
 
 /** The colour of the page once it is another than before and changes no more. */
 async function settled(page, before) {
@@ -116,7 +114,7 @@ test('a chosen theme outlasts a reload', async () => {
 
 test('on a phone everything fits, and Enter makes a line', async () => {
   const made = await makeConversation(rig, conversation);
-  const page = await openPage(rig, { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true, deviceScaleFactor: 2 }, `/c/${made.id}`);
+  const page = await openPage(rig, { ...phone, deviceScaleFactor: 2 }, `/c/${made.id}`);
   await page.waitForSelector('.markdown math mfrac');
   const overflow = () => page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
   assert.equal(await overflow(), 0);
@@ -136,6 +134,30 @@ test('on a phone everything fits, and Enter makes a line', async () => {
   await page.waitForSelector('text=What shall we talk about?');
   await page.waitForSelector('nav', { state: 'detached' });
   await shot(page, 'chat-phone-empty');
+  await page.closeClean();
+});
+
+test('the list of chats does not cover the chat of a window that becomes narrow', async () => {
+  const page = await openPage(rig);
+  await page.waitForSelector('nav');
+  await page.setViewportSize(phone.viewport);
+  await page.waitForSelector('nav', { state: 'detached' });
+  await wantFit(page, 'a window that became narrow');
+  await page.setViewportSize({ width: 1280, height: 800 });
+  await page.waitForSelector('nav');
+  await page.closeClean();
+});
+
+inEveryLook('a page that does not exist says so in the style of the others', async (options, name) => {
+  const page = await openPage(rig, options, '/nope', 'h1');
+  assert.equal(await page.locator('h1').innerText(), 'Page not found');
+  await page.goto(rig.url);
+  await page.waitForSelector('#prompt');
+  const paper = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  const chat = await paper();
+  await page.goto(`${rig.url}/nope`);
+  assert.equal(await paper(), chat);
+  await wantFit(page, `no page, ${name}`);
   await page.closeClean();
 });
 

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { after, before, test } from 'node:test';
-import { openPage, openPages, shot, wantAccessible } from './pages.mjs';
+import { inEveryLook, openPage, openPages, shot, wantFit } from './pages.mjs';
 
 const rig = openPages();
 
@@ -94,13 +94,10 @@ test('what cannot be pulled says why', async () => {
   await page.closeClean();
 });
 
-for (const [name, options] of [['dark', { colorScheme: 'dark' }], ['phone', { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true }]]) {
-  test(`models can be read: ${name}`, async () => {
-    const page = await openModels(options);
-    await page.locator('[data-offer="qwen3:0.6b"]').getByText(/fits/).waitFor();
-    assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= page.viewportSize().width, 'nothing is wider than the page');
-    await wantAccessible(page, `models, ${name}`);
-    await shot(page, `admin-models-${name}`);
-    await page.closeClean();
-  });
-}
+inEveryLook('models can be read', async (options, name) => {
+  const page = await openModels(options);
+  await page.locator('[data-offer="qwen3:0.6b"]').getByText(/fits/).waitFor();
+  await wantFit(page, `models, ${name}`);
+  await shot(page, `admin-models-${name}`);
+  await page.closeClean();
+});

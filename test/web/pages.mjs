@@ -7,9 +7,9 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import axe from 'axe-core';
 import { chromium } from 'playwright-core';
-import { asOwner, serveParley } from '../server.mjs';
+import { asOwner, crash, serveParley } from '../server.mjs';
 
-export { asOwner };
+export { asOwner, crash };
 
 const waitMs = 60_000;
 

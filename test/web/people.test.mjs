@@ -1,7 +1,7 @@
 // The first account, passkeys, and the People page of administrators.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { openPage, openPages, say, answered, shot, wantAccessible } from './pages.mjs';
+import { answered, inEveryLook, openPage, openPages, say, shot, wantAccessible } from './pages.mjs';
 
 const rig = openPages();
 const password = 'correct horse battery';
@@ -71,53 +71,47 @@ test('a passkey is added, named, and signs in without a password', async () => {
   await page.closeClean();
 });
 
-for (const [name, options] of [
-  ['light', {}],
-  ['dark', { colorScheme: 'dark' }],
-  ['phone', { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true }],
-]) {
-  test(`people are invited, changed, disabled and removed: ${name}`, async () => {
-    const email = `ann-${name}@example.com`;
-    const page = await openPage({ ...rig, server: {} }, options, '/admin', 'dialog[open]');
-    await signIn(page, 'boss@example.com');
-    await page.getByRole('link', { name: 'People' }).click();
-    const own = page.locator('tr[data-person="boss@example.com"]');
-    await own.waitFor();
-    assert.equal(await own.getByRole('button', { name: /Disable|Remove/ }).count(), 0); // nobody removes themselves
-    await page.getByRole('button', { name: 'Invite' }).click();
-    const dialog = page.locator('dialog[open]');
-    await dialog.getByLabel('Email').fill(email);
-    await dialog.getByLabel(/^Organisation/).fill('acme');
-    await wantAccessible(page, `an invitation, ${name}`);
-    await page.keyboard.press('Enter');
-    const link = new URL(await dialog.getByLabel('Link of the invitation').inputValue());
-    await page.keyboard.press('Escape');
-    await page.locator(`tr[data-invite="${email}"]`).waitFor();
-    const status = await page.evaluate(
-      async ([token, secret]) => (await fetch('/invitation/accept', { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ token, name: 'Ann', password: secret }) })).status,
-      [link.hash.split('=')[1], password],
-    );
-    assert.equal(status, 200);
-    await page.reload();
-    const row = page.locator(`tr[data-person="${email}"]`);
-    await row.waitFor();
-    await wantAccessible(page, `people, ${name}`);
-    await shot(page, `admin-people-${name}`);
-    await row.getByRole('button', { name: `Change ${email}` }).click();
-    await dialog.getByLabel('Role').selectOption('org-admin');
-    await dialog.getByLabel('Tier').selectOption('pro');
-    await dialog.getByRole('button', { name: 'Save' }).click();
-    await row.getByText('Organisation admin').waitFor();
-    await row.getByRole('button', { name: 'Disable' }).click();
-    await dialog.getByRole('button', { name: 'Cancel' }).click();
-    assert.equal(await row.getByText('disabled').count(), 0); // it asks first
-    await row.getByRole('button', { name: 'Disable' }).click();
-    await dialog.getByRole('button', { name: 'Disable' }).click();
-    await row.getByText('disabled').waitFor();
-    await row.getByRole('button', { name: 'Remove' }).click();
-    await dialog.getByText(/cannot be undone/).waitFor();
-    await dialog.getByRole('button', { name: 'Remove' }).click();
-    await row.waitFor({ state: 'detached' });
-    await page.closeClean();
-  });
-}
+inEveryLook('people are invited, changed, disabled and removed', async (options, name) => {
+  const email = `ann-${name}@example.com`;
+  const page = await openPage({ ...rig, server: {} }, options, '/admin', 'dialog[open]');
+  await signIn(page, 'boss@example.com');
+  await page.getByRole('link', { name: 'People' }).click();
+  const own = page.locator('tr[data-person="boss@example.com"]');
+  await own.waitFor();
+  assert.equal(await own.getByRole('button', { name: /Disable|Remove/ }).count(), 0); // nobody removes themselves
+  await page.getByRole('button', { name: 'Invite' }).click();
+  const dialog = page.locator('dialog[open]');
+  await dialog.getByLabel('Email').fill(email);
+  await dialog.getByLabel(/^Organisation/).fill('acme');
+  await wantAccessible(page, `an invitation, ${name}`);
+  await page.keyboard.press('Enter');
+  const link = new URL(await dialog.getByLabel('Link of the invitation').inputValue());
+  await page.keyboard.press('Escape');
+  await page.locator(`tr[data-invite="${email}"]`).waitFor();
+  const status = await page.evaluate(
+    async ([token, secret]) => (await fetch('/invitation/accept', { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ token, name: 'Ann', password: secret }) })).status,
+    [link.hash.split('=')[1], password],
+  );
+  assert.equal(status, 200);
+  await page.reload();
+  const row = page.locator(`tr[data-person="${email}"]`);
+  await row.waitFor();
+  await wantAccessible(page, `people, ${name}`);
+  await shot(page, `admin-people-${name}`);
+  await row.getByRole('button', { name: `Change ${email}` }).click();
+  await dialog.getByLabel('Role').selectOption('org-admin');
+  await dialog.getByLabel('Tier').selectOption('pro');
+  await dialog.getByRole('button', { name: 'Save' }).click();
+  await row.getByText('Organisation admin').waitFor();
+  await row.getByRole('button', { name: 'Disable' }).click();
+  await dialog.getByRole('button', { name: 'Cancel' }).click();
+  assert.equal(await row.getByText('disabled').count(), 0); // it asks first
+  await row.getByRole('button', { name: 'Disable' }).click();
+  await dialog.getByRole('button', { name: 'Disable' }).click();
+  await row.getByText('disabled').waitFor();
+  await row.getByRole('button', { name: 'Remove' }).click();
+  await dialog.getByText(/cannot be undone/).waitFor();
+  await dialog.getByRole('button', { name: 'Remove' }).click();
+  await row.waitFor({ state: 'detached' });
+  await page.closeClean();
+});

@@ -2,10 +2,9 @@
 // it takes is measured by make bench-page, on a machine that does nothing else.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { answered, kept, openPage, openPages, withToken } from './pages.mjs';
+import { answered, kept, openPage, openPages, phone, withToken } from './pages.mjs';
 
 const rig = openPages();
-const phone = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true };
 
 // What TCP sends before it hears from the other side: ten segments.
 const firstFlightBytes = 14_600;

@@ -1,7 +1,7 @@
 // The operator's list of requests: filters, pages, a stable order, and all of it in the address.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { openPage, openPages, shot, wantAccessible } from './pages.mjs';
+import { inEveryLook, openPage, openPages, shot, wantFit } from './pages.mjs';
 
 const rig = openPages();
 
@@ -79,19 +79,11 @@ test('a time chooses requests, by form and by address', async () => {
   await page.closeClean();
 });
 
-for (const [name, options] of Object.entries({
-  'on a desktop': {},
-  'in the dark': { colorScheme: 'dark' },
-  'on a phone': { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true },
-})) {
-  test(`the list is accessible and fits, ${name}`, async () => {
-    await ask({ model: 'polly' });
-    const page = await openRequests(options);
-    await rows(page).first().waitFor();
-    await wantAccessible(page, `requests ${name}`);
-    const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
-    assert.ok(wide <= 0, `the page is ${wide} pixels too wide`);
-    await shot(page, `admin-requests-${name.replaceAll(' ', '-')}`);
-    await page.closeClean();
-  });
-}
+inEveryLook('the list is accessible and fits', async (options, name) => {
+  await ask({ model: 'polly' });
+  const page = await openRequests(options);
+  await rows(page).first().waitFor();
+  await wantFit(page, `requests ${name}`);
+  await shot(page, `admin-requests-${name}`);
+  await page.closeClean();
+});

@@ -1,7 +1,7 @@
 // The page of the autoscaler: what is wanted and why, forecast against reality, cost; in light, dark and on a phone.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { asOwner, openPage, openPages, shot, wantAccessible } from './pages.mjs';
+import { asOwner, inEveryLook, openPage, openPages, shot, wantFit } from './pages.mjs';
 
 // No worker need be there: an autoscaler reports what it sees.
 const rig = openPages('--model', 'polly-mini', '--worker', 'http://127.0.0.1:9');
@@ -77,19 +77,11 @@ test('it follows the autoscaler, and says what is wrong', async () => {
   await page.closeClean();
 });
 
-for (const [name, options] of Object.entries({
-  desktop: {},
-  dark: { colorScheme: 'dark' },
-  phone: { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true },
-  'phone-dark': { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true, colorScheme: 'dark' },
-}))
-  test(`readable for all, ${name}`, async () => {
-    await tell({});
-    const page = await openScale(options);
-    await section(page).waitFor();
-    await wantAccessible(page, name);
-    const wider = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
-    assert.equal(wider, 0, 'it scrolls sideways');
-    await shot(page, `admin-scale-${name}`);
-    await page.closeClean();
-  });
+inEveryLook('readable for all', async (options, name) => {
+  await tell({});
+  const page = await openScale(options);
+  await section(page).waitFor();
+  await wantFit(page, name);
+  await shot(page, `admin-scale-${name}`);
+  await page.closeClean();
+});

@@ -1,59 +1,45 @@
 // The operator's page about the server itself, and the words that explain themselves.
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
-import { openPage, openPages, shot, wantAccessible } from './pages.mjs';
+import { inEveryLook, openPage, openPages, shot, wantFit } from './pages.mjs';
 
 const rig = openPages('--queue-depth', '77', '--fleet-operate-token', 'a-token-that-nobody-may-read-here');
 
-const looks = {
-  'on a desktop': {},
-  'in the dark': { colorScheme: 'dark' },
-  'on a phone': { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true },
-};
 
-async function wantFit(page, where) {
-  await wantAccessible(page, where);
-  const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
-  assert.ok(wide <= 0, `${where} is ${wide} pixels too wide`);
-}
+inEveryLook('models, settings, version, memory and uptime are on a page', async (options, name) => {
+  const page = await openPage(rig, options, '/admin#server', '[data-server="version"]');
+  assert.match(await page.locator('[data-server="version"]').innerText(), /^\d+\.\d+/);
+  assert.match(await page.locator('[data-server="memory"]').innerText(), /\d (MB|GB)$/);
+  assert.match(await page.locator('[data-server="uptime"]').innerText(), /minute|min|h/);
+  assert.match(await page.locator('[data-model="polly"]').innerText(), /ready[\s\S]*M/);
+  const depth = await page.locator('[data-setting="queue-depth"]').innerText();
+  assert.match(depth, /77[\s\S]*--queue-depth[\s\S]*queue at most N requests/);
+  assert.match(await page.locator('[data-setting="fleet-operate-token"]').innerText(), /\(secret\)/);
+  assert.ok(!(await page.content()).includes('a-token-that-nobody'));
+  await page.locator('summary').click();
+  await page.locator('[data-setting="shed-start"]').waitFor();
+  await wantFit(page, `server ${name}`);
+  await shot(page, `admin-server-${name}`);
+  await page.closeClean();
+});
 
-for (const [name, options] of Object.entries(looks)) {
-  test(`models, settings, version, memory and uptime are on a page, ${name}`, async () => {
-    const page = await openPage(rig, options, '/admin#server', '[data-server="version"]');
-    assert.match(await page.locator('[data-server="version"]').innerText(), /^\d+\.\d+/);
-    assert.match(await page.locator('[data-server="memory"]').innerText(), /\d (MB|GB)$/);
-    assert.match(await page.locator('[data-server="uptime"]').innerText(), /minute|min|h/);
-    assert.match(await page.locator('[data-model="polly"]').innerText(), /ready[\s\S]*M/);
-    const depth = await page.locator('[data-setting="queue-depth"]').innerText();
-    assert.match(depth, /77[\s\S]*--queue-depth[\s\S]*queue at most N requests/);
-    assert.match(await page.locator('[data-setting="fleet-operate-token"]').innerText(), /\(secret\)/);
-    assert.ok(!(await page.content()).includes('a-token-that-nobody'));
-    await page.locator('summary').click();
-    await page.locator('[data-setting="shed-start"]').waitFor();
-    await wantFit(page, `server ${name}`);
-    await shot(page, `admin-server-${name.replaceAll(' ', '-')}`);
-    await page.closeClean();
-  });
-
-  test(`a term explains itself and leads to the runbook, ${name}`, async () => {
-    const page = await openPage(rig, options, '/admin#now', '[data-number="running"]');
-    const word = page.getByRole('button', { name: 'Rejected' });
-    if (options.hasTouch) await word.tap();
-    else {
-      await word.focus();
-      await page.keyboard.press('Enter');
-    }
-    const note = page.locator('[popover]:popover-open');
-    await note.waitFor();
-    assert.match(await note.innerText(), /told to come again/);
-    await wantFit(page, `a term ${name}`);
-    await shot(page, `admin-term-${name.replaceAll(' ', '-')}`);
-    await note.getByRole('link', { name: 'What to do' }).click();
-    const chosen = page.locator('h4.chosen');
-    await chosen.waitFor();
-    assert.equal(await chosen.innerText(), 'ParleyShedding');
-    assert.match(await page.locator('.runbook').innerText(), /Requests are rejected so that admitted ones are served in time/);
-    await wantFit(page, `help ${name}`);
-    await page.closeClean();
-  });
-}
+inEveryLook('a term explains itself and leads to the runbook', async (options, name) => {
+  const page = await openPage(rig, options, '/admin#now', '[data-number="running"]');
+  const word = page.getByRole('button', { name: 'Rejected' });
+  if (options.hasTouch) await word.tap();
+  else {
+    await word.focus();
+    await page.keyboard.press('Enter');
+  }
+  const note = page.locator('[popover]:popover-open');
+  await note.waitFor();
+  assert.match(await note.innerText(), /told to come again/);
+  await wantFit(page, `a term ${name}`);
+  await shot(page, `admin-term-${name}`);
+  await note.getByRole('link', { name: 'What to do' }).click();
+  const chosen = page.locator('h4.chosen');
+  await chosen.waitFor();
+  assert.equal(await chosen.innerText(), 'ParleyShedding');
+  assert.match(await page.locator('.runbook').innerText(), /Requests are rejected so that admitted ones are served in time/);
+  await wantFit(page, `help ${name}`);
+  await page.closeClean();
+});

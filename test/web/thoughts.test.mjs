@@ -4,7 +4,7 @@ import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { answered, kept, lastAnswer, openPage, openPages, say, shot, wantAccessible } from './pages.mjs';
+import { answered, kept, lastAnswer, openPage, openPages, phone, say, shot, wantAccessible } from './pages.mjs';
 import { writeThinker } from './thinker.mjs';
 
 const file = join(tmpdir(), `parley-thinker-${process.pid}.gguf`);
@@ -62,7 +62,7 @@ test('thoughts are kept with the answer, and folded when it is shown again', asy
 });
 
 test('loaded anew in mid-thought the page goes on, and stopped it keeps what was thought', async () => {
-  const page = await openPage(rig, { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true });
+  const page = await openPage(rig, phone);
   await page.tap('#prompt');
   await page.keyboard.type('Why?');
   await page.tap('[type=submit]');

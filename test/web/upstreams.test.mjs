@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { start, stop } from '../server.mjs';
-import { answered, kept, lastAnswer, openPage, openPages, openWith, say, shot, wantAccessible } from './pages.mjs';
+import { answered, inEveryLook, kept, lastAnswer, openPage, openPages, openWith, say, shot, wantAccessible } from './pages.mjs';
 
 const behind = { url: '', token: '', log: [], flags: ['--threads', '1'] };
 await start(behind);
@@ -28,30 +28,23 @@ fallbacks:
   { mode: 0o600 },
 );
 const rig = openPages('--config', config, '--safety-policy', policy);
-const phone = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true };
 let secret = '';
 
-for (const [name, options] of Object.entries({ desktop: {}, dark: { colorScheme: 'dark' }, phone })) {
-  test(`a conversation with a model of a service is answered, kept and continued, ${name}`, async () => {
-    const page = await openPage(rig, options);
-    const ask = async (text) => {
-      await page.fill('#prompt', text);
-      await page.getByRole('button', { name: 'Send', exact: true }).click(); // on a phone Enter makes a line
-    };
-    await ask('What is the capital of France?');
-    await answered(page);
-    assert.match(await lastAnswer(page), /Paris/);
-    await ask('And of Italy?');
-    await answered(page, 2);
-    await page.reload();
-    await page.waitForFunction(() => document.querySelectorAll('article').length === 4);
-    const items = await kept(rig, page);
-    assert.deepEqual(items.map((i) => [i.role, i.status]), [['user', 'completed'], ['assistant', 'completed'], ['user', 'completed'], ['assistant', 'completed']]);
-    await wantAccessible(page, `an upstream's answer, ${name}`);
-    await shot(page, `chat-upstream-${name}`);
-    await page.closeClean();
-  });
-}
+inEveryLook('a conversation with a model of a service is answered, kept and continued', async (options, name) => {
+  const page = await openPage(rig, options);
+  await say(page, 'What is the capital of France?');
+  await answered(page);
+  assert.match(await lastAnswer(page), /Paris/);
+  await say(page, 'And of Italy?');
+  await answered(page, 2);
+  await page.reload();
+  await page.waitForFunction(() => document.querySelectorAll('article').length === 4);
+  const items = await kept(rig, page);
+  assert.deepEqual(items.map((i) => [i.role, i.status]), [['user', 'completed'], ['assistant', 'completed'], ['user', 'completed'], ['assistant', 'completed']]);
+  await wantAccessible(page, `an upstream's answer, ${name}`);
+  await shot(page, `chat-upstream-${name}`);
+  await page.closeClean();
+});
 
 test('what the safety policy does not allow does not reach the service', async () => {
   const page = await openPage(rig);

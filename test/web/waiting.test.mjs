@@ -1,7 +1,7 @@
 // What people see while they wait: the line, the prompt, the first token, and refusals.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { answerAtLength, answered, asOwner, endless, kept, openPage, openPages, say, shot, wantAccessible, writing } from './pages.mjs';
+import { answerAtLength, answered, asOwner, endless, inEveryLook, kept, openPage, openPages, say, shot, wantAccessible, writing } from './pages.mjs';
 
 const rig = openPages('--seqs', '1', '--step-tokens', '64', '--share', 'off', '--queue-depth', '3', '--prices', 'polly=2/1/8');
 
@@ -43,34 +43,28 @@ test('a queued chat shows its position and the estimated wait', async () => {
   await second.closeClean();
 });
 
-for (const [name, options] of Object.entries({
-  'on a desktop': {},
-  'on a phone in the dark': { colorScheme: 'dark', viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true },
-})) {
-  test(`a person waits beside a queue full of programs and sees the position, ${name}`, async () => {
-    const release = await occupy();
-    const page = await openPage(rig, options);
-    const others = new AbortController();
-    const body = { model: 'polly', messages: [{ role: 'user', content: 'Hello!' }], max_tokens: 20 };
-    const asked = Array.from({ length: 40 }, () =>
-      fetch(`${rig.server.url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json', ...asOwner(rig.server) }, body: JSON.stringify(body), signal: others.signal })
-        .then((r) => r.status)
-        .catch(() => 0),
-    );
-    // The queue is full: of the programs, some are refused.
-    assert.ok([429, 503].includes(await Promise.race(asked)));
-    await page.fill('#prompt', 'Is there room for one more?');
-    await page.getByRole('button', { name: 'Send' }).click();
-    await waits(page).getByText(/Queued: (next|\d+ ahead)/).waitFor();
-    await wantAccessible(page, 'waiting beside programs');
-    await shot(page, `chat-queued-${name.replaceAll(' ', '-')}`);
-    others.abort();
-    await Promise.all([release(), ...asked]);
-    await answered(page);
-    assert.equal((await kept(rig, page)).map((m) => m.text)[0], 'Is there room for one more?');
-    await page.closeClean();
-  });
-}
+inEveryLook('a person waits beside a queue full of programs and sees the position', async (options, name) => {
+  const release = await occupy();
+  const page = await openPage(rig, options);
+  const others = new AbortController();
+  const body = { model: 'polly', messages: [{ role: 'user', content: 'Hello!' }], max_tokens: 20 };
+  const asked = Array.from({ length: 40 }, () =>
+    fetch(`${rig.server.url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json', ...asOwner(rig.server) }, body: JSON.stringify(body), signal: others.signal })
+      .then((r) => r.status)
+      .catch(() => 0),
+  );
+  // The queue is full: of the programs, some are refused.
+  assert.ok([429, 503].includes(await Promise.race(asked)));
+  await say(page, 'Is there room for one more?');
+  await waits(page).getByText(/Queued: (next|\d+ ahead)/).waitFor();
+  await wantAccessible(page, 'waiting beside programs');
+  await shot(page, `chat-queued-${name}`);
+  others.abort();
+  await Promise.all([release(), ...asked]);
+  await answered(page);
+  assert.equal((await kept(rig, page)).map((m) => m.text)[0], 'Is there room for one more?');
+  await page.closeClean();
+});
 
 test('while a long prompt is read, the page tells how far that is', async () => {
   const page = await openPage(rig);
