@@ -36,27 +36,11 @@ func (g *Gateway) notFound(c *call) error {
 	if !g.wantsPage(c) {
 		return openai.RouteNotFound(c.Request.Method, path, suggest.Route(path, g.routes.paths()))
 	}
-	c.Header().Set("Content-Type", "text/html; charset=utf-8")
-	c.Header().Set("Content-Security-Policy", "default-src 'none'; base-uri 'none'; frame-ancestors 'none'")
-	return c.Send(http.StatusNotFound, []byte(notFoundPage))
+	return c.SendPage(http.StatusNotFound, "Page not found", notFoundText, "")
 }
 
-const notFoundPage = `<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>Page not found: Parley</title>
-</head>
-<body>
-<main>
-<h1>Page not found</h1>
-<p><a href="/">Open the chat</a>, the <a href="/admin">admin page</a> or the <a href="/docs">documentation of the API</a>.</p>
-</main>
-</body>
-</html>
-`
+const notFoundText = `<p><a href="/">Open the chat</a>, the <a href="/admin">admin page</a> or the
+<a href="/docs">documentation of the API</a>.</p>`
 
 // shownModels are the models that a caller of a public route may know of: those that
 // its key may use. While there are no keys, programs on this machine are shown all.
