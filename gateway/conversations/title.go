@@ -15,9 +15,7 @@ import (
 const (
 	titleTask    = "Write a title of at most six words for the conversation you are given. Answer with the title alone."
 	titleTokens  = 24
-	titleRunes   = 80
 	titleExcerpt = 600 // characters of the question and of the answer
-	openingWords = 7
 )
 
 // titleLater has the model write a title for a conversation after its first
@@ -56,9 +54,9 @@ func (a *API) title(
 	if code := parley.CodeOf(err); err != nil && code != parley.RateLimited && code != parley.QuotaExceeded {
 		return err
 	}
-	title := cleanTitle(said)
+	title := convo.CleanTitle(said)
 	if len(strings.Fields(title)) < 2 || !concerns(title, text) { // the models that fit a laptop often have none
-		title = opening(asked)
+		title = convo.TitleOf(asked)
 	}
 	if title == "" {
 		return nil
@@ -70,7 +68,7 @@ func (a *API) title(
 
 // nameByQuestion names a conversation whose first turn was not answered to its end.
 func (t *turn) nameByQuestion() {
-	a, title := t.api, opening(t.asked)
+	a, title := t.api, convo.TitleOf(t.asked)
 	if a.NoTitles || t.conversation.Title != "" || !t.first || title == "" {
 		return
 	}
@@ -107,34 +105,6 @@ func concerns(title, text string) bool {
 		}
 	}
 	return false
-}
-
-// opening is a title made of the first words of a question.
-func opening(asked string) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(asked), "\n")
-	words := strings.Fields(line)
-	if len(words) > openingWords {
-		return cleanTitle(strings.Join(words[:openingWords], " ")) + "…"
-	}
-	return cleanTitle(line)
-}
-
-// cleanTitle makes one short line of what a model gave as a title.
-func cleanTitle(said string) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(said), "\n")
-	line = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return -1
-		}
-		return r
-	}, line)
-	line = strings.TrimFunc(strings.TrimPrefix(line, "Title:"), func(r rune) bool {
-		return unicode.IsSpace(r) || strings.ContainsRune("\"'“”*#.", r)
-	})
-	if runes := []rune(line); len(runes) > titleRunes {
-		line = strings.TrimSpace(string(runes[:titleRunes])) + "…"
-	}
-	return line
 }
 
 func excerpt(text string) string {

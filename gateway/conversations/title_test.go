@@ -1,6 +1,10 @@
 package conversations
 
-import "testing"
+import (
+	"testing"
+
+	"parley/gateway/convo"
+)
 
 // TestTitles makes titles of questions, and recognises those that a model made up.
 func TestTitles(t *testing.T) {
@@ -8,7 +12,7 @@ func TestTitles(t *testing.T) {
 		"Hi": "Hi", "Tell me a short story about a brave cat": "Tell me a short story about a…",
 		"One line\nand more": "One line", "": "",
 	} {
-		if got := opening(asked); got != want {
+		if got := convo.TitleOf(asked); got != want {
 			t.Errorf("%q gives %q", asked, got)
 		}
 	}

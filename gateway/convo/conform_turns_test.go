@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -158,6 +159,8 @@ func conformRecover(t *testing.T, s *Store) {
 	check(t, s.Heartbeat(ctx, "other", at(9000)))
 	abandoned := must(s.BeginTurn(ctx, ann, sc.id, asked("q"), at(1)))(t)
 	check(t, s.Checkpoint(ctx, ann, abandoned.ID(), said("the tortoise was")))
+	unnamed := must(s.CreateConversation(ctx, ann, NewConversation{}, at(1)))(t)
+	nameless := must(s.BeginTurn(ctx, ann, unnamed.ID, asked("q"), at(2)))(t)
 	elsewhere := must(s.CreateConversation(ctx, ann, NewConversation{}, at(1)))(t)
 	living := asked("q")
 	living.Process = "other"
@@ -167,7 +170,16 @@ func conformRecover(t *testing.T, s *Store) {
 		t.Fatalf("recovered %v while its process was alive", r)
 	}
 	r := must(s.Recover(ctx, at(1001)))(t)
-	same(t, "recovered", r, Recovery{Answers: []RecoveredAnswer{{ann, sc.id, abandoned.Answer.ID}}})
+	slices.SortFunc(r.Answers, func(a, b RecoveredAnswer) int { return strings.Compare(a.Message, b.Message) })
+	want := []RecoveredAnswer{{ann, sc.id, abandoned.Answer.ID}, {ann, unnamed.ID, nameless.Answer.ID}}
+	slices.SortFunc(want, func(a, b RecoveredAnswer) int { return strings.Compare(a.Message, b.Message) })
+	same(t, "recovered", r, Recovery{Answers: want})
+	if c := must(s.Conversation(ctx, ann, unnamed.ID))(t); c.Title != "q" {
+		t.Errorf("a conversation without a title is named %q, not after its question", c.Title)
+	}
+	if hits := must(s.Search(ctx, ann, "q", Page{}))(t); len(hits.Items) == 0 {
+		t.Error("search does not find the name")
+	}
 	m := must(s.Message(ctx, ann, sc.id, abandoned.Answer.ID))(t)
 	if m.Status != Incomplete || m.Text != "the tortoise was" || m.Err == nil || m.Err.Code != parley.Unavailable ||
 		!m.Completed.Equal(at(1001)) {

@@ -96,7 +96,10 @@ func (t *transaction) interrupt(a RecoveredAnswer, now time.Time) (bool, error) 
 	}
 	o := Outcome{Status: Incomplete, Err: errInterrupted, Usage: m.Usage, CostMicros: m.CostMicros}
 	o.apply(&m, now)
-	return true, t.finish(a.Owner, &m)
+	if err := t.finish(a.Owner, &m); err != nil {
+		return false, err
+	}
+	return true, t.nameByQuestion(a.Owner, &m, now)
 }
 
 // ignore returns err unless it is the one that does not matter.
