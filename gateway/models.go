@@ -55,6 +55,7 @@ func describe(m *models.Model, name string) openai.Model {
 		OwnedBy:     m.OwnedBy,
 		MaxModelLen: m.ContextTokens,
 		Parameters:  m.About.Parameters,
+		Description: m.About.GoodAt,
 		Demo:        m.Demo,
 		TurnsOnly:   m.TurnsOnly(),
 	}

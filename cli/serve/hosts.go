@@ -86,7 +86,7 @@ func served(hosts []*host.Host) (list []models.Config) {
 			ContextTokens: m.ContextTokens,
 			Default:       i == 0,
 			Demo:          demo,
-			About:         aboutOf(&h.Summary, ""),
+			About:         aboutOf(m.ID, &h.Summary, ""),
 		})
 	}
 	return list

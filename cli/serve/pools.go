@@ -109,7 +109,7 @@ func Fronts(s *settings.Settings, log *slog.Logger) (list []models.Config, err e
 				Template:      front.Template,
 				ContextTokens: front.ContextTokens,
 				Default:       i == 0,
-				About:         aboutOf(&front.Summary, ""),
+				About:         aboutOf(front.Name, &front.Summary, ""),
 			})
 		}
 	}

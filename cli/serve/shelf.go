@@ -107,7 +107,7 @@ func (sh *shelf) models() []models.Config {
 			Template:      t.Template,
 			ContextTokens: t.ContextTokens,
 			Created:       e.model.Added,
-			About:         aboutOf(&t.Summary, e.model.License),
+			About:         aboutOf(t.Name, &t.Summary, e.model.License),
 		})
 	}
 	slices.SortFunc(list, func(a, b models.Config) int {

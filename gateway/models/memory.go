@@ -18,8 +18,8 @@ type About struct {
 	Format, Family, Quantization string
 	// Parameters counts weights, and Bytes is the size of their files.
 	Parameters, Bytes int64
-	// License is its short name.
-	License string
+	// License is its short name, and GoodAt says in a few words what it is for.
+	License, GoodAt string
 }
 
 // A loadable worker has a model that comes into memory when it is asked for.

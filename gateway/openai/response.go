@@ -305,6 +305,8 @@ type Model struct {
 	Unavailable string `json:"unavailable,omitempty"`
 	// Parameters counts its weights; 0 if that is not known.
 	Parameters int64 `json:"parameters,omitempty"`
+	// Description says in a few words what it is good at.
+	Description string `json:"description,omitempty"`
 	// Demo marks a model that is too small for real work.
 	Demo bool `json:"demo,omitempty"`
 	// TurnsOnly marks a model whose workers take conversations alone: answers that broke off cannot be continued.
