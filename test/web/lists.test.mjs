@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
-import { answered, asOwner, kept, makeConversation, openPage, openPages, say } from './pages.mjs';
+import { answered, asOwner, inEveryLook, kept, makeConversation, openPage, openPages, say, wantFit } from './pages.mjs';
 
 const rig = openPages();
 
@@ -61,6 +61,41 @@ test('an export can be imported again', async () => {
   await page.closeClean();
 });
 
+inEveryLook('what cannot be imported is said in plain words, in the middle of the column that is read', async (options) => {
+  const page = await openPage(rig, options);
+  if (options.isMobile) await page.getByLabel('Show the list of chats').click();
+  await page.setInputFiles('nav input[type=file]', { name: 'list.json', mimeType: 'application/json', buffer: Buffer.from('[1, 2]') });
+  const toast = page.locator('.toast');
+  await toast.waitFor();
+  assert.equal(await toast.innerText(), 'list.json is not an export of a conversation. Choose a file that “Export as JSON” has saved.');
+  const middle = async (of) => {
+    const box = await of.boundingBox();
+    return box.x + box.width / 2;
+  };
+  assert.ok(Math.abs((await middle(toast)) - (await middle(page.locator('main')))) <= 1);
+  await wantFit(page, 'a message that passes');
+  await page.closeClean();
+});
+
+inEveryLook('models are shown with size and purpose, and searched where there are many', async (options) => {
+  const page = await openPage(rig, options);
+  await page.route('**/v1/models', async (route) => {
+    const list = await (await route.fetch()).json();
+    const more = Array.from({ length: 9 }, (_, i) => ({ ...list.data[1], id: `model-${i}`, description: i === 7 ? 'code in an editor' : 'chat' }));
+    return route.fulfill({ json: { ...list, data: [...list.data, ...more] } });
+  });
+  await page.reload();
+  await page.click('button.picker');
+  assert.match(await page.locator('[role=menuitemradio]').first().innerText(), /polly\s+small talk, stories, simple facts\s+31M parameters, 2k context, demo/);
+  await wantFit(page, 'many models');
+  await page.waitForFunction(() => document.activeElement?.getAttribute('aria-label') === 'Search models');
+  await page.keyboard.type('editor');
+  await page.waitForFunction(() => document.querySelectorAll('[role=menuitemradio]').length === 1);
+  await page.keyboard.press('Enter');
+  await page.waitForSelector('button.picker >> text=model-7');
+  await page.closeClean();
+});
+
 test('a temporary chat is not listed', async () => {
   const page = await openPage(rig);
   await page.click('[aria-label="Temporary chat"]');
@@ -104,7 +139,7 @@ test('settings belong to a chat, are sent with every turn, and stay', async () =
 test('models can be chosen, and one that is not served is marked', async () => {
   const page = await openPage(rig);
   await page.click('button.picker');
-  assert.match(await page.locator('[role=menuitemradio]').first().innerText(), /polly\s+31M parameters, 2k context, demo/);
+  assert.match(await page.locator('[role=menuitemradio]').first().innerText(), /polly\s+small talk, stories, simple facts\s+31M parameters, 2k context, demo/);
   await page.keyboard.type('polly-m'); // what is typed finds it
   assert.match(await page.evaluate(() => document.activeElement.textContent), /polly-mini/);
   await page.keyboard.press('Enter');

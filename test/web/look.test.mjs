@@ -39,6 +39,7 @@ const conversation = {
 
 test('Markdown becomes tables, coloured code and formulas, and HTML stays text', async () => {
   const made = await makeConversation(rig, {
+    title: 'What Markdown becomes',
     items: [
       { role: 'user', content: 'x' },
       { role: 'assistant', content: [{ type: 'output_text', text: `${shown}\n<img src=x onerror="window.broken=1"><script>window.broken=1</script>\n\n[bad](javascript:alert(1)) and [good](https://example.com/)` }] },

@@ -9,6 +9,9 @@ import { tell, whenTold } from './tabs';
 const modelName = 'parley.model';
 const pageSize = 50;
 
+/** Whether the list of chats has room beside the chat. Where it has none, it covers the chat. */
+const wide = matchMedia('(min-width: 48rem)');
+
 /** The conversation that the address names. */
 function shownId(): string | null {
   return /^\/c\/([^/]+)$/.exec(location.pathname)?.[1] ?? null;
@@ -32,7 +35,9 @@ class App {
   session = $state.raw<Session | null>(null);
   /** What the server says of what was signed in with, or that no user is signed in. */
   refusal = $state('');
-  sidebar = $state(matchMedia('(min-width: 48rem)').matches);
+  sidebar = $state(wide.matches);
+  /** Whether the list was open when the window became narrow. */
+  #covered = false;
   settingsOpen = $state(false);
   helpOpen = $state(false);
   searching = $state(false);
@@ -55,6 +60,7 @@ class App {
       else void this.list();
     });
     addEventListener('popstate', () => this.#route());
+    wide.addEventListener('change', () => this.#refit());
     this.invitation = invitationOfAddress();
     await useTokenOfAddress();
     void this.list();
@@ -116,6 +122,14 @@ class App {
     if (!this.chat.model || (!served && !this.chat.conversation)) { // a conversation of another client may name no model
       this.chat.model = this.models.find((m) => !m.unavailable)?.id ?? '';
     }
+  }
+
+  /** Closes the list where it would cover the chat, and opens it again where it was closed for that reason. */
+  #refit(): void {
+    if (!wide.matches) {
+      this.#covered = this.sidebar;
+      this.sidebar = false;
+    } else if (this.#covered) this.sidebar = true;
   }
 
   modelNamed(id: string | undefined): Model | undefined {
@@ -258,7 +272,7 @@ class App {
       tell({ kind: 'list' });
       this.open(made.id);
     } catch (err) {
-      toasts.show(err instanceof Failure && err.status !== 400 ? err.message : `${file.name} is not an export of a conversation.`);
+      toasts.show(err instanceof Failure && err.status !== 400 ? err.message : `${file.name} is not an export of a conversation. Choose a file that “Export as JSON” has saved.`);
     }
   }
 }

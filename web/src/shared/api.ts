@@ -102,6 +102,8 @@ export interface Model {
   parameters?: number;
   /** Why it cannot be chatted with now; absent if it can. */
   unavailable?: string;
+  /** What it is good at, in a few words. */
+  description?: string;
   /** It is too small for real work. */
   demo?: boolean;
   /** Its workers take conversations alone: an answer that broke off cannot be continued. */
