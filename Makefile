@@ -98,8 +98,10 @@ security: build ## attacks on the real binary: behind nginx and a TCP forwarder,
 	$(GO) test ./worker/host -run '^$$' -fuzz '^FuzzWorkerWire$$' -fuzztime $(or $(FUZZTIME),1m)
 
 .PHONY: screenshots
-screenshots: build ## the same, leaving pictures of the pages in docs/img
-	PARLEY_SHOTS=$(CURDIR)/docs/img PARLEY_BIN=$(CURDIR)/$(BIN) ./test/run-pages.sh
+screenshots: build ## the same, and renews the pictures of the documents: bin/shots has those of all pages in all looks
+	rm -rf bin/shots
+	PARLEY_SHOTS=$(CURDIR)/bin/shots PARLEY_BIN=$(CURDIR)/$(BIN) ./test/run-pages.sh
+	cd bin/shots && cp $$(grep -oh 'img/[a-z0-9-]*\.png' ../../README.md ../../docs/*.md | sort -u | sed 's,img/,,') ../../docs/img
 
 .PHONY: web
 web: ## build the pages again after a change in web/src; needs node 20.19 or newer

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,6 +21,54 @@ var flagsOfOthers = map[string]bool{"--gpus": true, "--env-file": true, "--setti
 	"--auto-scaling-group-name": true, "--desired-capacity": true, "--home-dir": true, "--shell": true, "--now": true,
 	"--kv-transfer-config": true, "--disaggregation-mode": true,
 	"--rm": true, "--restart": true, "--stop-timeout": true}
+
+// TestPicturesAreShown wants every picture of the documents to exist, to be one that a page test makes, and to be shown.
+func TestPicturesAreShown(t *testing.T) {
+	root := testkit.Root()
+	text := func(pattern string) (all string) {
+		t.Helper()
+		paths, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
+		if err != nil || len(paths) == 0 {
+			t.Fatalf("no files %s, %v", pattern, err)
+		}
+		for _, path := range paths {
+			b, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all += string(b)
+		}
+		return all
+	}
+	shown := map[string]bool{}
+	for _, m := range regexp.MustCompile(`img/([a-z0-9-]+)\.png`).FindAllStringSubmatch(text("docs/*.md")+
+		text("README.md"), -1) {
+		shown[m[1]] = true
+	}
+	var made []*regexp.Regexp
+	for _, m := range regexp.MustCompile("shot\\(\\w+, ['`]([^'`]+)['`]\\)").FindAllStringSubmatch(
+		text("test/web/*.test.mjs"), -1) {
+		name := regexp.MustCompile(`\$\{\w+\}`).ReplaceAllString(m[1], "[a-z0-9-]+")
+		made = append(made, regexp.MustCompile("^"+name+"$"))
+	}
+	pictures, err := os.ReadDir(filepath.Join(root, "docs", "img"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range pictures {
+		name := strings.TrimSuffix(p.Name(), ".png")
+		if !shown[name] {
+			t.Errorf("docs/img/%s is shown in no document", p.Name())
+		}
+		if !slices.ContainsFunc(made, func(r *regexp.Regexp) bool { return r.MatchString(name) }) {
+			t.Errorf("docs/img/%s is made by no page test", p.Name())
+		}
+		delete(shown, name)
+	}
+	for name := range shown {
+		t.Errorf("docs/img/%s.png does not exist: run make screenshots", name)
+	}
+}
 
 // TestDocumentsNameRealFlags wants every flag in the documents to be one of a command,
 // or one of another program's.
