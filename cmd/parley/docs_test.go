@@ -22,7 +22,8 @@ var flagsOfOthers = map[string]bool{"--gpus": true, "--env-file": true, "--setti
 	"--kv-transfer-config": true, "--disaggregation-mode": true,
 	"--rm": true, "--restart": true, "--stop-timeout": true}
 
-// TestPicturesAreShown wants every picture of the documents to exist, to be one that a page test makes, and to be shown.
+// TestPicturesAreShown wants every picture of the documents to exist, to be one that a page test makes, and to be
+// shown.
 func TestPicturesAreShown(t *testing.T) {
 	root := testkit.Root()
 	text := func(pattern string) (all string) {

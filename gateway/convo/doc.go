@@ -12,6 +12,7 @@
 //	page.go       listing by cursor
 //	words.go      what search compares, and the snippet around a hit
 //	text.go       the plain text within a content
+//	title.go      titles: the first words of a question, and what a model gave as one
 //	archive.go    the format of exports, and markdown
 //	limits.go     what is accepted at all
 //

@@ -2,7 +2,6 @@ package convo
 
 import (
 	"strings"
-	"time"
 	"unicode"
 )
 
@@ -37,21 +36,4 @@ func CleanTitle(said string) string {
 		line = strings.TrimSpace(string(runes[:titleRunes])) + "…"
 	}
 	return line
-}
-
-// nameByQuestion gives a conversation without a title one made of the question before an answer.
-func (t *transaction) nameByQuestion(owner Owner, answer *Message, now time.Time) error {
-	c, err := t.lockConversation(owner, answer.Conversation)
-	if err != nil || c.Title != "" {
-		return err
-	}
-	question, err := t.message(c.ID, answer.Parent)
-	if err != nil {
-		return ignore(err, ErrNotFound)
-	}
-	title := TitleOf(question.Text)
-	if _, err := t.exec(`UPDATE conversations SET title = $2 WHERE id = $1`, c.ID, title); err != nil {
-		return err
-	}
-	return t.index(owner, c.ID, "", title, now)
 }
