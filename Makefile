@@ -211,6 +211,10 @@ foreign: ## drive engines of others for real: PARLEY_LLAMA_SERVER=llama-server P
 kv-same: ## 1,000 requests answered by one worker, and by one for prompts with one that decodes: the same tokens [SAME=1000]
 	$(GO) test ./worker/host -run '^TestTogetherAndApart$$' -count=1 -v -timeout 2h -args -same $(or $(SAME),1000)
 
+.PHONY: kv-choice
+kv-choice: ## fetching prompts against computing them, over lengths and links, and what a gateway chooses; fails below its bar [CHOICES=5]
+	$(GO) test ./worker/host -run '^TestFetchOrCompute$$' -count=1 -v -timeout 30m -args -choice $(or $(CHOICES),5)
+
 .PHONY: kv-trace
 kv-trace: ## what a fleet that moves blocks finds of the prompts of a trace in shared/data; fails below its bar
 	$(GO) test ./route -run '^TestConversationTraceWithTransfers$$' -count=1 -v -timeout 20m -args -bar .275
