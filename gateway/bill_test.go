@@ -289,7 +289,8 @@ func TestAllThatGeneratesIsMetered(t *testing.T) {
 			t.Fatalf("%d: %v", status, o)
 		}
 		s.gateway.runs.Wait()
-		if after := s.used(); after.Requests != before.Requests+2 {
+		answer := int64(len(tokensOf(t, "Hello")))
+		if after := s.used(); after.Requests != before.Requests+1 || after.Output < before.Output+2*answer {
 			t.Errorf("a turn and its title: from %+v to %+v", before, after)
 		}
 		_, list := s.do("GET", "/v1/conversations/"+made.text("id")+"/items", "")

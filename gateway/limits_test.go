@@ -296,7 +296,7 @@ func TestEveryWayIsHeldToLimits(t *testing.T) {
 				w := tallied(t, func(c *Config) { c.Batches = store })
 				s := w.server
 				answer := ask(s)
-				cost := w.wantSettled(answer, 1)
+				cost := w.wantSettled(answer, 1, 0)
 				for want, l := range map[string]limit.Limits{"insufficient_quota": {MonthlyBudget: cost + 1},
 					"rate_limit_exceeded": {InputTokensPerMinute: 1}} {
 					s.limited(l)
@@ -304,19 +304,20 @@ func TestEveryWayIsHeldToLimits(t *testing.T) {
 						t.Errorf("with nothing left: %s", answer)
 					}
 				}
-				w.wantSettled("refused", 1)
+				w.wantSettled("refused", 1, 0)
 			})
 		})
 	}
 }
 
 // wantSettled wants that all the worker was asked for is in the ledger and gone
-// from the budget, and nothing else. It returns what that cost.
-func (w *tally) wantSettled(answer string, asked int64) limit.Micros {
+// from the budget, and nothing else; titles are paid for and are not requests. It
+// returns what that cost.
+func (w *tally) wantSettled(answer string, asked, titles int64) limit.Micros {
 	w.server.t.Helper()
 	synctest.Wait()
 	got := w.server.used()
-	if n := w.asked.Load(); n != asked || got.Requests != asked ||
+	if n := w.asked.Load(); n != asked || got.Requests != asked-titles ||
 		got.Output != asked*int64(len(tokensOf(w.server.t, "Yes<|im_end|>"))) || got.Cost == 0 {
 		w.server.t.Errorf("the worker was asked %d times, want %d; the ledger has %+v: %s", n, asked, got, answer)
 	}
@@ -332,7 +333,7 @@ func TestTitlesAreHeldToLimits(t *testing.T) {
 		s := w.server
 		s.tell(s.converse(""), "Greet me, please.", `,"max_tokens":9`)
 		s.gateway.runs.Wait()
-		cost := w.wantSettled("a turn and its title", 2)
+		cost := w.wantSettled("a turn and its title", 2, 1)
 		s.limited(limit.Limits{MonthlyBudget: cost + 24*100})
 		path := s.converse("")
 		s.tell(path, "Greet me, please.", `,"max_tokens":9`)
@@ -365,7 +366,7 @@ func TestSummariesAreHeldToLimits(t *testing.T) {
 				break
 			}
 		}
-		cost := w.wantSettled("turns", w.asked.Load())
+		cost := w.wantSettled("turns", w.asked.Load(), 0)
 		const turn = 10*300 + 100
 		s.limited(limit.Limits{MonthlyBudget: cost + turn})
 		policy("summarise")
@@ -374,7 +375,7 @@ func TestSummariesAreHeldToLimits(t *testing.T) {
 			w.asked.Load() != before {
 			t.Errorf("without a budget for the summary: %d: %v", status, o)
 		}
-		w.wantSettled("refused", before)
+		w.wantSettled("refused", before, 0)
 		s.limited(limit.Limits{MonthlyBudget: enough, ConcurrentRequests: 1})
 		if status, o := grow(); status != 200 || o.text("context", "policy") != "summarise" {
 			t.Errorf("with a budget for it: %d: %v", status, o)
@@ -382,7 +383,7 @@ func TestSummariesAreHeldToLimits(t *testing.T) {
 		if n := w.asked.Load(); n < before+2 {
 			t.Errorf("the worker was asked %d times, before %d", n, before)
 		}
-		w.wantSettled("with a summary", w.asked.Load())
+		w.wantSettled("with a summary", w.asked.Load(), 0)
 		s.limited(limit.Limits{MonthlyBudget: s.used().Cost + turn})
 		policy("drop")
 		if status, o := grow(); status != 200 {
