@@ -1,30 +1,38 @@
 // Turns: sending, stopping, branches, and streams that break off.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { answerAtLength, answered, asOwner, kept, lastAnswer, openPage, openPages, say, shot, writing } from './pages.mjs';
+import { setTimeout as pause } from 'node:timers/promises';
+import { answerAtLength, answered, asOwner, crash, inEveryLook, kept, lastAnswer, openPage, openPages, say, shot, wantFit, withToken, writing } from './pages.mjs';
 
 const rig = openPages();
 
-test('a question is answered, named, and its time told', async () => {
-  const page = await openPage(rig);
-  await say(page, 'Tell me a short story about a brave cat.');
+/** A picture has a story; a test is over sooner with a sentence. */
+const asked = process.env.PARLEY_SHOTS ? 'Tell me a short story about a brave cat.' : 'Why is the sky blue?';
+
+inEveryLook('a question is answered, named, and its time told', async (options, name) => {
+  const page = await openPage(rig, options);
+  await say(page, asked);
   await writing(page, 1);
   await answered(page);
   assert.match(page.url(), /\/c\/conv_/);
   const [question, answer] = await kept(rig, page);
-  assert.equal(question.text, 'Tell me a short story about a brave cat.');
+  assert.equal(question.text, asked);
   assert.equal(answer.status, 'completed');
   const words = (text) => text.replace(/\W+/g, ' ').trim();
   assert.equal(words(await lastAnswer(page)), words(answer.text));
   const story = page.locator('article details').last();
   assert.match(await story.locator('summary').innerText(), /polly.*tok\/s.*first token/s);
   await page.mouse.move(0, 0);
-  await shot(page, 'chat-answer');
+  await page.waitForFunction((about) => document.title.startsWith(about), asked.slice(0, 15));
+  await shot(page, `chat-answer-${name}`);
   await story.locator('summary').click();
   const told = await story.innerText();
   for (const part of ['Queue', 'Prefill', 'Decode', 'computed', 'Context', 'Worker']) assert.ok(told.includes(part), `${part} in ${told}`);
-  await page.waitForSelector('nav li.current a');
-  await page.waitForFunction(() => !['', 'New chat'].includes(document.querySelector('nav li.current a')?.textContent ?? ''));
+  await page.locator('article details').last().evaluate((e) => e.scrollIntoView({ block: 'end' }));
+  await shot(page, `chat-told-${name}`);
+  if (options.isMobile) await page.getByLabel('Show the list of chats').click();
+  await page.locator('nav li.current a', { hasText: asked.slice(0, 15) }).waitFor();
+  await wantFit(page, 'an answer');
   await page.closeClean();
 });
 
@@ -38,6 +46,7 @@ test('stopped in mid-stream, the text stays, the engine lets go, and the answer 
   const [, answer] = await kept(rig, page);
   assert.equal(answer.outcome, 'cancelled');
   assert.ok(answer.text.length >= 40);
+  await page.locator('nav li.current a', { hasText: 'Tell me a long story' }).waitFor(); // it has a name although it has no whole answer
   const metrics = await (await fetch(`${rig.server.url}/metrics`, { headers: asOwner(rig.server) })).text();
   assert.match(metrics, /^parley_requests_in_flight 0$/m);
   await page.click('text=Continue');
@@ -79,6 +88,69 @@ test('an edited question makes a branch, another answer a version, and arrows go
   await page.locator('article:not(.mine) >> text=3/3').waitFor();
   await answered(page);
   assert.equal((await kept(rig, page))[1].model, 'polly-mini');
+  await page.closeClean();
+});
+
+/** What an answer to an example must say, whatever its words. */
+const meant = {
+  'Tell me a story': [/\bcat\b/i, /\b(once|one day|there was|lived)\b/i],
+  'Explain something': [/scatter/i, /light/i, /blue/i],
+  'Small talk': [/\bPolly\b/],
+  'Ask a question': [/\bgreen\b/i],
+};
+
+test('the built-in model answers each example of the empty page', async () => {
+  const page = await openPage(rig);
+  const examples = await page.locator('[aria-label="Examples"] button').evaluateAll((all) => all.map((b) => [b.querySelector('b').textContent, b.querySelector('span').textContent]));
+  await page.closeClean();
+  assert.deepEqual(examples.map(([name]) => name), Object.keys(meant));
+  for (const [name, content] of examples) {
+    const body = { model: 'polly', temperature: 0, max_tokens: 120, messages: [{ role: 'user', content }] };
+    const response = await fetch(`${rig.server.url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) });
+    const answer = (await response.json()).choices[0].message.content;
+    for (const words of meant[name]) assert.match(answer, words, content);
+  }
+});
+
+inEveryLook('the versions of a question stand under it, not beside what is hidden or at the answer', async (options) => {
+  const page = await openPage(rig, options);
+  await answerAtLength(page, { max_tokens: 8 });
+  await say(page, 'Say hello.');
+  await answered(page);
+  await page.locator('article.mine').hover();
+  await page.locator('article.mine [aria-label="Edit"]').click();
+  await page.fill('[aria-label="Edit your message"]', 'Say hello, and tell me your name.');
+  await page.locator('.editor').getByRole('button', { name: 'Send' }).click();
+  const versions = page.locator('article.mine [aria-label="Versions"]');
+  await versions.getByText('2/2').waitFor();
+  await answered(page);
+  await page.locator('#prompt').focus();
+  const [arrows, bubble, answer] = await Promise.all([versions, page.locator('article.mine .said'), page.locator('article:not(.mine)')].map((e) => e.boundingBox()));
+  assert.ok(Math.abs(arrows.x + arrows.width - bubble.x - bubble.width) <= 2, `the arrows end at ${arrows.x + arrows.width}, the question at ${bubble.x + bubble.width}`);
+  const [above, below] = [arrows.y - bubble.y - bubble.height, answer.y - arrows.y - arrows.height];
+  assert.ok(above >= 0 && below > above, `${above} pixels from the question, ${below} from the answer`);
+  await wantFit(page, 'an edited question');
+  await page.closeClean();
+});
+
+test('after a crash an answer is said to be cut off, the ring counts what was said, and the chat has a name', async () => {
+  const page = await openPage(rig);
+  await answerAtLength(page);
+  await say(page, 'Tell me a story of a lighthouse.');
+  await writing(page, 600);
+  const path = new URL(page.url()).pathname;
+  await crash(rig.server);
+  await page.goto(withToken(rig, path));
+  await page.getByText('The server stopped while this was being written.').waitFor();
+  await page.getByRole('button', { name: 'Continue' }).waitFor();
+  const characters = await page.locator('article .said, article .markdown').evaluateAll((all) => all.reduce((sum, e) => sum + e.textContent.length, 0));
+  const used = Number(await page.getByRole('meter', { name: 'Context used' }).getAttribute('aria-valuenow'));
+  assert.ok(used >= characters / 5, `${used} tokens for ${characters} characters`);
+  const named = async () => (await (await fetch(`${rig.server.url}/v1${path.replace('/c/', '/conversations/')}`, { headers: asOwner(rig.server) })).json()).title;
+  for (const until = Date.now() + 120_000; !(await named()); await pause(200)) assert.ok(Date.now() < until, 'it has no name');
+  await page.reload();
+  await page.locator('nav li.current a', { hasText: 'Tell me a story of a lighthouse' }).waitFor();
+  await page.getByText('The server stopped while this was being written.').waitFor();
   await page.closeClean();
 });
 
