@@ -9,7 +9,7 @@ dex=$PWD/.tools/dex-$version/dex
 [ -x "$dex" ] || (
 	mkdir -p "$(dirname "$dex")"
 	cd "$(dirname "$dex")"
-	printf 'module dexbuild\nrequire (\n%s\n%s\n)\n' "github.com/dexidp/dex $version" "github.com/dexidp/dex/api/v2 $api" >go.mod
+	printf 'module dexbuild\ngo 1.26\nrequire (\n%s\n%s\n)\n' "github.com/dexidp/dex $version" "github.com/dexidp/dex/api/v2 $api" >go.mod
 	export CGO_ENABLED=0 GOFLAGS=-mod=mod
 	go build -o dex.part github.com/dexidp/dex/cmd/dex
 	mv dex.part dex
