@@ -46,7 +46,7 @@ func TestFlightStaysNearItsFastestMember(t *testing.T) {
 func TestKeyHoldsAllThatDecides(t *testing.T) {
 	same := map[string]bool{"ID": true, "Turns": true, "Terms": true, "Class": true, "Tenant": true,
 		"Background": true, "Deadline": true, "Salt": true, "PublicTokens": true, "Retain": true, "Purpose": true,
-		"Resume": true, "Session": true, "Waited": true, "Elsewhere": true, "Fetch": true,
+		"Resume": true, "Session": true, "Waited": true, "Elsewhere": true, "Fetch": true, "Handoff": true,
 		"Objective.TTFT": true, "Objective.CachedTTFT": true, "Objective.TPOT": true}
 	base := parley.Request{Model: "m", Prompt: []parley.Token{1, 2}, Sampling: parley.Sampling{Temperature: 1, Seed: 3}}
 	key := func(r *parley.Request) shareKey { return keyOf(SharePolicy{Scope: "a", Repeatable: true}, r, nil) }
@@ -108,6 +108,8 @@ func changed(t *testing.T, v reflect.Value) reflect.Value {
 		return reflect.ValueOf(x + "x")
 	case *parley.BlockSource: // fetched or computed, the blocks are the same
 		return reflect.ValueOf(&parley.BlockSource{Worker: "w"})
+	case *parley.Handoff: // two workers say what one would
+		return reflect.ValueOf(&parley.Handoff{Prefill: true})
 	case []parley.Partial:
 		return reflect.ValueOf([]parley.Partial{{Done: true}})
 	case []parley.Code:
