@@ -16,20 +16,20 @@ const ask = (members, signal) =>
     signal,
   });
 
-/** More requests than there is room for: most are rejected, one waits until the engine is free. */
+/** More requests than there is room for, however much the queue has learned: some are rejected, others wait until the engine is free. */
 async function overload() {
   const others = new AbortController();
   const busy = await ask({ ...endless, stream: true }, others.signal);
   assert.equal(busy.status, 200);
   const reading = busy.body.pipeTo(new WritableStream()).catch(() => undefined);
-  const asked = Array.from({ length: 16 }, () => ask({}).then(async (r) => (await r.text(), r.status)));
+  const asked = Array.from({ length: 64 }, () => ask({}).then(async (r) => (await r.text(), r.status)));
   assert.ok([429, 503].includes(await Promise.race(asked)));
   await pause(waitedMs);
   others.abort();
   await reading;
   const statuses = await Promise.all(asked);
   assert.ok(statuses.includes(200), `of those that waited none was answered: ${statuses}`);
-  assert.ok(statuses.filter((s) => s !== 200).length > 4, `too few were rejected: ${statuses}`);
+  assert.ok(statuses.some((s) => s !== 200), `none was rejected: ${statuses}`);
 }
 
 test('a wait is told as long as it was', async () => {
