@@ -86,7 +86,7 @@ agents: build ## real coding agents against the real binary, and before PARLEY_L
 	PARLEY_BIN=$(CURDIR)/$(BIN) SCRIPTED_BIN=$(CURDIR)/bin/scripted ./test/run-agents.sh $(ONLY)
 
 .PHONY: pages
-pages: build ## the pages in a real browser against the real binary
+pages: build ## the pages in a real browser against the real binary; PARLEY_LOOKS=all for all four looks
 	PARLEY_BIN=$(CURDIR)/$(BIN) ./test/run-pages.sh
 
 .PHONY: security

@@ -16,13 +16,18 @@ const waitMs = 60_000;
 /** A phone held upright. */
 export const phone = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true };
 
-/** The looks that a page has, by name: the options of a browser. */
-export const looks = {
+const every = {
   light: { colorScheme: 'light' },
   dark: { colorScheme: 'dark' },
   phone: { ...phone, colorScheme: 'light' },
   'phone-dark': { ...phone, colorScheme: 'dark' },
 };
+
+/**
+ * The looks that a page is tested in, by name: the options of a browser. Two of them have each size and each theme once;
+ * PARLEY_LOOKS=all has every one, and so do pictures.
+ */
+export const looks = process.env.PARLEY_LOOKS === 'all' || process.env.PARLEY_SHOTS ? every : { light: every.light, 'phone-dark': every['phone-dark'] };
 
 /**
  * Tests a body once for each look: on a desktop and on a phone, light and dark. All use the server and the browser of
