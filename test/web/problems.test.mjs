@@ -46,6 +46,7 @@ const problems = {
   'long chats opened in half a minute': ['follow', 'a chat of 1,000 messages opens in under a second'],
   'the line under an answer had other words while it was written': ['waiting', 'while an answer comes, tokens, speed and first token are told'],
   'arrows between versions stood in mid-air': ['turns', 'the versions of a question stand under it'],
+  'after a crash the context ring was almost empty, and a chat had no name': ['turns', 'after a crash an answer is said to be cut off'],
   'imports that failed said so in the words of a library': ['lists', 'an export can be imported again'],
   'no service could be used without its tokenizer': ['upstreams', 'a conversation with a model of a service'],
   'usage counted titles and what was refused': ['operators', 'usage counts what was answered'],

@@ -1,7 +1,8 @@
 // Turns: sending, stopping, branches, and streams that break off.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { answerAtLength, answered, asOwner, inEveryLook, kept, lastAnswer, openPage, openPages, say, shot, wantFit, writing } from './pages.mjs';
+import { setTimeout as pause } from 'node:timers/promises';
+import { answerAtLength, answered, asOwner, crash, inEveryLook, kept, lastAnswer, openPage, openPages, say, shot, wantFit, withToken, writing } from './pages.mjs';
 
 const rig = openPages();
 
@@ -129,6 +130,27 @@ inEveryLook('the versions of a question stand under it, not beside what is hidde
   const [above, below] = [arrows.y - bubble.y - bubble.height, answer.y - arrows.y - arrows.height];
   assert.ok(above >= 0 && below > above, `${above} pixels from the question, ${below} from the answer`);
   await wantFit(page, 'an edited question');
+  await page.closeClean();
+});
+
+test('after a crash an answer is said to be cut off, the ring counts what was said, and the chat has a name', async () => {
+  const page = await openPage(rig);
+  await answerAtLength(page);
+  await say(page, 'Tell me a story of a lighthouse.');
+  await writing(page, 600);
+  const path = new URL(page.url()).pathname;
+  await crash(rig.server);
+  await page.goto(withToken(rig, path));
+  await page.locator('article').getByText('The server stopped while this was being written.').waitFor();
+  await page.getByRole('button', { name: 'Continue' }).waitFor();
+  const characters = await page.locator('article .said, article .markdown').evaluateAll((all) => all.reduce((sum, e) => sum + e.textContent.length, 0));
+  const used = Number(await page.getByRole('meter', { name: 'Context used' }).getAttribute('aria-valuenow'));
+  assert.ok(used >= characters / 5, `${used} tokens for ${characters} characters`);
+  const named = async () => (await (await fetch(`${rig.server.url}/v1${path.replace('/c/', '/conversations/')}`, { headers: asOwner(rig.server) })).json()).title;
+  for (const until = Date.now() + 120_000; !(await named()); await pause(200)) assert.ok(Date.now() < until, 'it has no name');
+  await page.reload();
+  await page.locator('nav li.current a', { hasText: 'Tell me a story of a lighthouse' }).waitFor();
+  await page.locator('article').getByText('The server stopped while this was being written.').waitFor();
   await page.closeClean();
 });
 
