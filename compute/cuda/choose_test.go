@@ -14,10 +14,10 @@ import (
 	"parley/internal/testkit"
 )
 
-// randomScores makes rows in which scores tie, and some are not numbers.
+// randomScores makes rows in which scores tie or lie close together, and some are not numbers.
 func randomScores(rng *rand.Rand, vocab int) []float32 {
 	scores := make([]float32, vocab)
-	kind, scale := rng.IntN(6), math.Exp(rng.Float64()*6-2)
+	kind, scale := rng.IntN(7), math.Exp(rng.Float64()*6-2)
 	for i := range scores {
 		scores[i] = float32(rng.NormFloat64() * scale)
 		switch {
@@ -31,6 +31,8 @@ func randomScores(rng *rand.Rand, vocab int) []float32 {
 			scores[i] = float32(math.Copysign(0, rng.Float64()-0.5))
 		case kind == 4 && i%7 > 0:
 			scores[i] = float32(math.Inf(-1))
+		case kind == 5:
+			scores[i] = 1 + float32(rng.IntN(5000))*0x1p-23 // all of nearly the same weight
 		}
 	}
 	return scores

@@ -4,9 +4,11 @@
 
 #define THREADS 1024
 #define AT_ONCE 8
-#define WAYS 8
-#define SORTED 2048 // so few are sorted
+#define SORTED 2048 // of at most this many the keys are sorted
 #define STEPS_PER_OCTAVE 512
+#define STEPS_PER_BIN 16
+#define BINS (43 * STEPS_PER_OCTAVE / STEPS_PER_BIN + 1)
+#define RANGE_BITS 10 // a range of keys is divided into at most 1 << RANGE_BITS bins
 #define HORIZON (43.0 * STEPS_PER_OCTAVE)
 #define WEIGHT_ONE 4398046511104.0 // 2^42
 #define NO_MASS (~0ull)
@@ -32,10 +34,9 @@ struct choose_args {
 	int vocab;
 };
 
-// A division has the sums of the scores whose keys lie in each of WAYS ranges.
-struct division {
-	u64 mass[WAYS];
-	u32 count[WAYS];
+// A histogram has the weights of scores by bin, as halves of 64 bits.
+struct histogram {
+	u32 low[BINS], high[BINS], count[BINS];
 };
 
 struct selection {
@@ -43,7 +44,22 @@ struct selection {
 	int index; // -1: all of them fell short
 };
 
+// A scope is the scores that a selection is among: those of a bin of steps with keys from one to another.
+struct scope {
+	int bin;
+	u64 from, to;
+
+	FORCE_MEMBER bool has(double steps, u64 key) const { return bin_of(steps) == bin && key >= from && key <= to; }
+	static FORCE_MEMBER int bin_of(double steps) { return (int)(steps + 0.5) / STEPS_PER_BIN; }
+};
+
 FORCE void add_mass(u64 *at, u64 v) { asm volatile("red.shared.add.u64 [%0], %1;" ::"r"(shared_address(at)), "l"(v) : "memory"); }
+FORCE void add_shared(u32 *at, u32 v) { asm volatile("red.shared.add.u32 [%0], %1;" ::"r"(shared_address(at)), "r"(v) : "memory"); }
+FORCE u32 fetch_add_shared(u32 *at, u32 v) {
+	u32 before;
+	asm volatile("atom.shared.add.u32 %0, [%1], %2;" : "=r"(before) : "r"(shared_address(at)), "r"(v) : "memory");
+	return before;
+}
 
 // key_of orders from the best score down, and equal scores from the lowest index up.
 FORCE u64 key_of(float score, int index) {
@@ -155,46 +171,81 @@ FORCE u64 shuffle_xor(u64 v, int lanes) {
 	return (u64)shuffle_xor((u32)(v >> 32), lanes) << 32 | shuffle_xor((u32)v, lanes);
 }
 
-// divide sums the scores whose keys are at least from and at most bounds[0], those
-// after them up to bounds[1], and so on. Sums are kept in registers: many scores lie
-// close together, and would meet in a few places of shared memory. Each has all up to its
-// bound, so that a score takes one comparison a range.
-FORCE void divide(const row &r, u64 from, const u64 *bounds, division *sums) {
-	__shared__ division warps[THREADS / 32];
-	u64 mass[WAYS] = {};
-	u32 count[WAYS] = {};
+// tally sums the weights of the scores that count into the bins that bin_of gives them; below zero is none.
+// Multiprocessors add 32 bits in shared memory at once, but 64 in a loop.
+template <class F> FORCE void tally(const row &r, histogram *h, F bin_of) {
+	for (int i = threadx; i < BINS; i += THREADS) h->low[i] = h->high[i] = h->count[i] = 0;
+	sync_block();
 	r.each([&](float score, int index) __attribute__((always_inline)) {
 		double steps = r.steps(score);
-		u64 key = key_of(score, index);
-		if (!(steps <= r.limit) || key < from || key > bounds[WAYS - 1]) return;
+		if (!(steps <= r.limit)) return;
+		int bin = bin_of(steps, key_of(score, index));
+		if (bin < 0) return;
 		u64 weight = weight_at(r.roots, steps);
-		UNROLL for (int i = 0; i < WAYS; i++)
-			if (key <= bounds[i]) mass[i] += weight, count[i]++;
+		u32 low = (u32)weight;
+		bool carry = fetch_add_shared(&h->low[bin], low) + low < low;
+		add_shared(&h->high[bin], (u32)(weight >> 32) + carry);
+		add_shared(&h->count[bin], 1);
 	});
-	UNROLL for (int i = WAYS - 1; i > 0; i--) mass[i] -= mass[i - 1], count[i] -= count[i - 1];
-	UNROLL for (int i = 0; i < WAYS; i++) {
-		for (int lanes = 16; lanes > 0; lanes >>= 1) {
-			mass[i] += shuffle_xor(mass[i], lanes);
-			count[i] += shuffle_xor(count[i], lanes);
-		}
-		if (threadx % 32 == 0) warps[threadx / 32].mass[i] = mass[i], warps[threadx / 32].count[i] = count[i];
-	}
-	sync_block();
-	if (threadx < WAYS) {
-		u64 m = 0;
-		u32 n = 0;
-		for (int w = 0; w < THREADS / 32; w++) m += warps[w].mass[threadx], n += warps[w].count[threadx];
-		sums->mass[threadx] = m, sums->count[threadx] = n;
-	}
 	sync_block();
 }
 
-// first_bounds cuts at octaves below the peak; the last range has all that count.
-FORCE void first_bounds(const row &r, u64 *bounds) {
-	const int octaves[WAYS - 1] = {1, 2, 3, 4, 6, 9, 14};
-	UNROLL for (int i = 0; i < WAYS - 1; i++)
-		bounds[i] = key_of((float)(r.peak - octaves[i] * STEPS_PER_OCTAVE / r.per_unit), -1);
-	bounds[WAYS - 1] = NO_KEY;
+// An entry is a bin, or a score, on a walk from the best down.
+struct entry {
+	u64 mass;
+	u32 count;
+};
+
+struct arrival {
+	int at; // -1: all of them fell short
+	u32 count;
+	u64 passed; // the mass before it
+	u32 ranks;  // and the count
+	u64 mass;
+};
+
+FORCE u32 shuffle_up(u32 v, int lanes) {
+	u32 r;
+	asm volatile("shfl.sync.up.b32 %0, %1, %2, 0, 0xffffffff;" : "=r"(r) : "r"(v), "r"(lanes));
+	return r;
+}
+
+// walk goes through the entries, of which each thread has two, until masses sum to want_mass
+// or counts to want_rank. If they do not, passed is the mass of all.
+FORCE arrival walk(const entry *mine, u64 want_mass, u32 want_rank) {
+	__shared__ entry warps[THREADS / 32];
+	__shared__ arrival result;
+	entry all = {mine[0].mass + mine[1].mass, mine[0].count + mine[1].count}, sum = all;
+	for (int lanes = 1; lanes < 32; lanes *= 2) {
+		entry left = {(u64)shuffle_up((u32)(sum.mass >> 32), lanes) << 32 | shuffle_up((u32)sum.mass, lanes), shuffle_up(sum.count, lanes)};
+		if (threadx % 32 >= lanes) sum.mass += left.mass, sum.count += left.count;
+	}
+	if (threadx % 32 == 31) warps[threadx / 32] = sum;
+	sync_block();
+	for (int w = 0; w < threadx / 32; w++) sum.mass += warps[w].mass, sum.count += warps[w].count;
+	if (threadx == THREADS - 1) result = {-1, 0, sum.mass, sum.count, 0};
+	sync_block();
+	sum.mass -= all.mass, sum.count -= all.count;
+	UNROLL for (int i = 0; i < 2; i++) {
+		entry before = sum;
+		sum.mass += mine[i].mass, sum.count += mine[i].count;
+		bool first = before.mass < want_mass && before.count < want_rank;
+		if (first && (sum.mass >= want_mass || sum.count >= want_rank))
+			result = {threadx * 2 + i, mine[i].count, before.mass, before.count, mine[i].mass};
+	}
+	sync_block();
+	arrival a = result;
+	sync_block();
+	return a;
+}
+
+FORCE arrival walk(const histogram *h, u64 want_mass, u32 want_rank) {
+	entry mine[2] = {};
+	UNROLL for (int i = 0; i < 2; i++) {
+		int at = threadx * 2 + i;
+		if (at < BINS) mine[i] = {(u64)h->high[at] << 32 | h->low[at], h->count[at]};
+	}
+	return walk(mine, want_mass, want_rank);
 }
 
 // sort orders n keys, a power of two.
@@ -211,79 +262,74 @@ FORCE void sort(u64 *keys, int n) {
 	sync_block();
 }
 
-// pick walks the scores with keys from one to another, at most SORTED, until their weights
-// sum to want_mass or they are want_rank many, of which it must be one.
-FORCE selection pick(const row &r, u64 from, u64 to, u64 want_mass, u32 want_rank) {
-	__shared__ u64 keys[SORTED], sums[THREADS / 32];
-	__shared__ int found;
-	__shared__ selection result;
+// pick walks the scores of a scope, at most SORTED, until their weights sum to want_mass or they
+// are want_rank many, of which it must be one.
+FORCE selection pick(const row &r, const scope &in, u64 *keys, u64 want_mass, u32 want_rank) {
+	__shared__ u32 found;
 	if (threadx == 0) found = 0;
 	sync_block();
-	r.each([&](float score, int index) {
+	r.each([&](float score, int index) __attribute__((always_inline)) {
+		double steps = r.steps(score);
 		u64 key = key_of(score, index);
-		if (r.steps(score) <= r.limit && key >= from && key <= to) keys[__nvvm_atom_add_gen_i(&found, 1)] = key;
+		if (steps <= r.limit && in.has(steps, key)) keys[fetch_add_shared(&found, 1)] = key;
 	});
 	sync_block();
 	int n = found, room = 2;
 	while (room < n) room *= 2;
 	for (int i = n + threadx; i < room; i += THREADS) keys[i] = NO_KEY;
 	sort(keys, room);
-	// Each thread has two weights, whose sums are added up over lanes and then over warps.
-	u64 mine[2] = {}, upTo = 0;
+	entry mine[2] = {};
 	UNROLL for (int i = 0; i < 2; i++) {
 		int at = threadx * 2 + i;
-		if (at < n) mine[i] = weight_at(r.roots, r.steps(score_of(keys[at])));
-		upTo += mine[i];
+		if (at < n) mine[i] = {weight_at(r.roots, r.steps(score_of(keys[at]))), 1};
 	}
-	for (int lanes = 1; lanes < 32; lanes *= 2) {
-		u32 low, high;
-		asm volatile("shfl.sync.up.b32 %0, %1, %2, 0, 0xffffffff;" : "=r"(low) : "r"((u32)upTo), "r"(lanes));
-		asm volatile("shfl.sync.up.b32 %0, %1, %2, 0, 0xffffffff;" : "=r"(high) : "r"((u32)(upTo >> 32)), "r"(lanes));
-		if (threadx % 32 >= lanes) upTo += (u64)high << 32 | low;
-	}
-	if (threadx % 32 == 31) sums[threadx / 32] = upTo;
+	arrival a = walk(mine, want_mass, want_rank);
+	return {a.passed + a.mass, (int)(u32)keys[a.at]};
+}
+
+// tighten sets the bounds of a scope to the least and the greatest key in it.
+FORCE void tighten(const row &r, scope &in) {
+	u64 low = NO_KEY, high = NO_KEY;
+	r.each([&](float score, int index) __attribute__((always_inline)) {
+		double steps = r.steps(score);
+		u64 key = key_of(score, index);
+		if (steps <= r.limit && in.has(steps, key)) low = least(low, key), high = least(high, ~key);
+	});
+	in.from = best_of(low);
 	sync_block();
-	for (int w = 0; w < threadx / 32; w++) upTo += sums[w];
-	upTo -= mine[0] + mine[1];
-	UNROLL for (int i = 0; i < 2; i++) {
-		u32 at = threadx * 2 + i;
-		bool before = upTo >= want_mass || at >= want_rank;
-		upTo += mine[i];
-		if (!before && (int)at < n && (upTo >= want_mass || at + 1 >= want_rank)) result = {upTo, (int)(u32)keys[at]};
-	}
-	sync_block();
-	selection s = result;
-	sync_block();
-	return s;
+	in.to = ~best_of(high);
 }
 
 // reach walks the scores from the best down until their weights sum to want_mass or
-// they are want_rank many. The division is that of the whole row by its first bounds;
-// inner is scratch.
-FORCE selection reach(const row &r, const division *whole, division *inner, u64 want_mass, u32 want_rank) {
-	u64 bounds[WAYS], from = 0, passed = 0;
-	u32 ranks = 0;
-	first_bounds(r, bounds);
-	for (const division *d = whole;; d = inner) {
-		u64 to = 0;
-		u32 count = 0;
-		bool reached = false;
-		UNROLL for (int i = 0; i < WAYS; i++) {
-			if (reached) continue;
-			to = bounds[i], count = d->count[i];
-			reached = passed + d->mass[i] >= want_mass || ranks + count >= want_rank;
-			if (!reached) passed += d->mass[i], ranks += count, from = bounds[i] + 1;
+// they are want_rank many. The histogram is that of the whole row by steps.
+FORCE selection reach(const row &r, const histogram *whole, u64 want_mass, u32 want_rank) {
+	__shared__ union {
+		histogram ranges;
+		u64 keys[SORTED];
+	} scratch;
+	scope in = {-1, 0, NO_KEY};
+	u64 passed = 0;
+	int shift = 0;
+	for (const histogram *h = whole;; h = &scratch.ranges) {
+		arrival a = walk(h, want_mass - passed, want_rank);
+		passed += a.passed;
+		if (a.at < 0) return {passed, -1};
+		if (want_rank != NO_RANK) want_rank -= a.ranks;
+		if (in.bin >= 0) {
+			in.from += (u64)a.at << shift;
+			in.to = least(in.to, in.from + ((1ull << shift) - 1));
+		} else {
+			in.bin = a.at;
 		}
-		if (!reached) return {passed, -1};
-		u32 rank = want_rank == NO_RANK ? NO_RANK : want_rank - ranks;
-		if (count <= SORTED) {
-			selection s = pick(r, from, to, want_mass - passed, rank);
+		if (a.count <= SORTED) {
+			selection s = pick(r, in, scratch.keys, want_mass - passed, want_rank);
 			return {passed + s.mass, s.index};
 		}
-		UNROLL for (int i = 0; i < WAYS - 1; i++) bounds[i] = from + (to - from) / WAYS * (i + 1);
-		bounds[WAYS - 1] = to;
-		sync_block(); // all have read the division before
-		divide(r, from, bounds, inner);
+		if (h == whole) tighten(r, in);
+		for (shift = 0; (in.to - in.from) >> shift >> RANGE_BITS; shift++) {}
+		tally(r, &scratch.ranges, [&](double steps, u64 key) __attribute__((always_inline)) {
+			return in.has(steps, key) ? (int)((key - in.from) >> shift) : -1;
+		});
 	}
 }
 
@@ -312,7 +358,7 @@ FORCE u64 share(double p, u64 mass) {
 
 // choose draws a token from each row of logits. A block of threads has one row.
 KERNEL(THREADS) void choose(choose_args a) {
-	__shared__ division whole, inner;
+	__shared__ histogram whole;
 	const draw d = a.draws[blockx];
 	row r = {a.logits + (u64)blockx * a.vocab, a.roots, a.vocab, 0, d.per_unit, d.limit};
 	u64 best = best_of(r.best());
@@ -321,10 +367,8 @@ KERNEL(THREADS) void choose(choose_args a) {
 		return;
 	}
 	r.peak = (double)score_of(best);
-	u64 bounds[WAYS], kept = 0;
-	first_bounds(r, bounds);
-	divide(r, 0, bounds, &whole);
-	UNROLL for (int i = 0; i < WAYS; i++) kept += whole.mass[i];
+	tally(r, &whole, [](double steps, u64) __attribute__((always_inline)) { return scope::bin_of(steps); });
+	u64 kept = walk(&whole, NO_MASS, NO_RANK).passed;
 	int index = -1;
 	// First top_k and then top_p bound what is kept, of which a token is drawn.
 	_Pragma("nounroll") for (int phase = 0; phase < 3; phase++) {
@@ -341,7 +385,7 @@ KERNEL(THREADS) void choose(choose_args a) {
 			asm("mul.hi.u64 %0, %1, %2;" : "=l"(want) : "l"(uniform), "l"(kept));
 			want++;
 		}
-		selection s = reach(r, &whole, &inner, want, rank);
+		selection s = reach(r, &whole, want, rank);
 		kept = s.mass, index = s.index;
 		if (phase == 1 && d.min_p < HORIZON) kept = least(kept, mass_within(r, d.min_p));
 	}
