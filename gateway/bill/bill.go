@@ -240,6 +240,7 @@ func (b *Bill) entry(u *parley.Usage, outcome string) *ledger.Entry {
 		Tags:         r.Tags,
 		Shared:       r.Shared(),
 		Batch:        r.Background,
+		Internal:     r.Internal,
 		Stages:       r.Stages(time.Duration(b.Routed.Load()), u),
 	}
 }

@@ -24,9 +24,7 @@ type Job struct {
 	// bill is that of the newest generation.
 	bill  *bill.Bill
 	hooks Hooks
-	// internal jobs are questions of the server's own, such as for a title.
-	internal bool
-	share    shareTerms
+	share shareTerms
 }
 
 // Hooks are what a job says to its client, before the answer, and asks of it; each may

@@ -38,7 +38,6 @@ func (j *Job) Beside(what string) *Job {
 		server:    j.server,
 		payer:     j.payer.Beside(r),
 		screening: j.server.Screens.Unseen(r),
-		internal:  true,
 		share:     j.share,
 	}
 }
@@ -52,12 +51,11 @@ func (j *Job) Continue(
 	r, who := j.Record.Continue(), *j.Record.Who
 	r.Who = &who // the request's own goes with it
 	next = &Job{
-		Record:   r,
-		server:   j.server,
-		payer:    j.payer.Continue(r),
-		work:     j.work.Next(),
-		internal: j.internal,
-		share:    j.share,
+		Record: r,
+		server: j.server,
+		payer:  j.payer.Continue(r),
+		work:   j.work.Next(),
+		share:  j.share,
 	}
 	next.screening = j.server.Screens.For(r, next.askGuard)
 	next.Revocable(ctx, cancel)

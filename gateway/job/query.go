@@ -127,7 +127,7 @@ func (j *Job) capped(
 	m *models.Model, request *openai.ChatRequest, prompt []parley.Token,
 ) ([]parley.Token, error) {
 	tier := j.Tier()
-	if j.internal || tier.Tokens == 0 || m.PromptTokens(prompt) <= tier.Tokens {
+	if j.Record.Internal || tier.Tokens == 0 || m.PromptTokens(prompt) <= tier.Tokens {
 		return prompt, nil
 	}
 	policy := tier.Policy

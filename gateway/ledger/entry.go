@@ -32,7 +32,9 @@ type Entry struct {
 	Tags      Tags
 	// Shared answers were computed for another request; Batch ones without a client.
 	Shared, Batch bool
-	Stages        Stages
+	// Internal generations are the server's own, such as a title: they are paid for and not counted as requests.
+	Internal bool
+	Stages   Stages
 }
 
 // A Stage is a part of the way to the first token.

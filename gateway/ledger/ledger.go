@@ -155,13 +155,13 @@ func (l *Ledger) writeWaiting(ctx context.Context) (int, error) {
 	return len(batch), nil
 }
 
-const columns = `id, at, organization, user_id, key_id, model, tier, route, input, cached, output, cost_micros, worker, reason, outcome, shared, batch, stages, estimated, tags`
+const columns = `id, at, organization, user_id, key_id, model, tier, route, input, cached, output, cost_micros, worker, reason, outcome, shared, batch, stages, estimated, tags, internal`
 
 func (e *Entry) values() []any {
 	return []any{e.ID, db.Stamp(e.At), e.Organization, e.User, e.Key, e.Model, e.Tier.String(), e.Route, e.Input,
 		e.Cached, e.Output, int64(e.Cost),
 		e.Worker, e.Reason, e.Outcome, db.Flag(e.Shared), db.Flag(e.Batch), e.Stages.text(), db.Flag(e.Estimated),
-		e.Tags.text()}
+		e.Tags.text(), db.Flag(e.Internal)}
 }
 
 // text returns the times in microseconds, in order.

@@ -252,16 +252,16 @@ func TestEstimatesAreMarked(t *testing.T) {
 	})
 }
 
-// TestTitlesAreNotRequests counts one request where the server has asked for a title and a judgement beside it, and the
-// tokens of all three.
-func TestTitlesAreNotRequests(t *testing.T) {
+// TestInternalGenerationsAreNotRequests counts one request where the server has asked for a title and a summary beside
+// it, and the tokens of all three.
+func TestInternalGenerationsAreNotRequests(t *testing.T) {
 	onBoth(t, func(t *testing.T, dsn string) {
 		l, end := opened(t, dsn)
 		defer end()
-		for _, id := range []string{"req_a", "req_a-title", "req_a-guard"} {
-			check(t, l.Append(t.Context(), &Entry{ID: id, At: begin, Input: 3, Output: 1}))
+		for i, id := range []string{"req_a", "req_a-title", "req_a-summary-2"} {
+			check(t, l.Append(t.Context(), &Entry{ID: id, At: begin, Input: 3, Output: 1, Internal: i > 0}))
 		}
-		check(t, l.Append(t.Context(), &Entry{ID: "req_b-title", At: begin}))
+		check(t, l.Append(t.Context(), &Entry{ID: "req_b-title", At: begin, Internal: true}))
 		sums, err := l.Sums(t.Context(), Query{From: begin, To: begin.Add(time.Hour)})
 		check(t, err)
 		if s := sums[0]; len(sums) != 1 || s.Requests != 1 || s.Unanswered != 0 || s.Input != 9 || s.Output != 3 {

@@ -103,11 +103,9 @@ func (q *Query) sql(kind db.Kind) (string, []any) {
 	// CAST: PostgreSQL sums integers to a decimal number.
 	sum := func(column string) string { return "CAST(sum(" + column + ") AS BIGINT)" }
 	list := strings.Join(groups, ", ")
-	// What the server asks beside a request is paid for with it, and not a request of the client.
-	const own = "id NOT LIKE '%-title' AND id NOT LIKE '%-guard'"
-	return "SELECT " + list + ", " + sum("CASE WHEN "+own+" THEN 1 ELSE 0 END") + ", " + sum("input") + ", " + sum(
+	return "SELECT " + list + ", " + sum("1 - internal") + ", " + sum("input") + ", " + sum(
 		"cached") + ", " + sum("output") + ", " + sum("cost_micros") + ", " + sum(
-		"CASE WHEN input + output = 0 AND "+own+" THEN 1 ELSE 0 END") + ", " + sum("estimated") +
+		"CASE WHEN input + output = 0 AND internal = 0 THEN 1 ELSE 0 END") + ", " + sum("estimated") +
 		" FROM ledger WHERE " + where.String() + " GROUP BY " + list + " ORDER BY " + list, args
 }
 

@@ -26,6 +26,8 @@ type About struct {
 	// Background requests have no client that waits: their times are not counted
 	// against objectives.
 	Background bool
+	// Internal: the server asks, for another request.
+	Internal bool
 	// Person is set if it came from a page, before which a person waits.
 	Person bool
 	// Tags are what the client says that the request is for.
@@ -104,7 +106,7 @@ func (q *Request) Continue() *Request {
 func (q *Request) Beside(what string) *Request {
 	b := q.Continue()
 	b.ID += "-" + what
-	b.Started, b.stages = q.now(), ledger.Stages{}
+	b.Internal, b.Started, b.stages = true, q.now(), ledger.Stages{}
 	b.wrote.Store(0)
 	return b
 }
