@@ -13,7 +13,7 @@ import (
 type Connector func(ctx context.Context, at discover.Address) (Member, error)
 
 // Populate keeps the workers that a source reports in the fleet, until ctx ends. One
-// that is no longer reported leaves. One that cannot join is [Absent] in the pool.
+// that the source no longer reports leaves; one that cannot join yet has the state [Absent].
 func (f *Fleet) Populate(ctx context.Context, pool string, from discover.Source, connect Connector) {
 	r := &roster{fleet: f, pool: pool, connect: connect, wanted: map[string]*rosterEntry{}}
 	defer r.wait.Wait()

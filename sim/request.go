@@ -99,17 +99,19 @@ func (r *request) write(now time.Duration) (last bool) {
 	return r.written >= r.length
 }
 
-// promptLeg returns a request that has the prompt of r computed and nothing else.
-func (r *request) promptLeg(x *transfer, d route.Decision) *request {
-	leg := &request{script: r.script, times: r.times, decision: d, blocks: blocks{transfer: x}}
-	leg.entry.Class, leg.entry.Tenant = r.entry.Class, r.entry.Tenant
-	leg.prepare(r.seq.Objective, r.times.came+r.seq.Waited)
-	leg.length, leg.seq.Most = 1, r.prompt+1
-	return leg
+// promptAttempt returns a request that computes the prompt of r at another worker and nothing else.
+func (r *request) promptAttempt(x *transfer, d route.Decision) *request {
+	a := &request{script: r.script, times: r.times, decision: d, blocks: blocks{transfer: x}}
+	a.entry.Class, a.entry.Tenant = r.entry.Class, r.entry.Tenant
+	a.prepare(r.seq.Objective, r.times.came+r.seq.Waited)
+	a.length, a.seq.Most = 1, r.prompt+1
+	return a
 }
 
-// isLeg reports whether the request has a prompt computed for another one.
-func (r *request) isLeg() bool { return r.blocks.transfer != nil && r.blocks.transfer.leg == r }
+// isPromptAttempt reports whether the request computes the prompt of another one.
+func (r *request) isPromptAttempt() bool {
+	return r.blocks.transfer != nil && r.blocks.transfer.attempt == r
+}
 
 // hitTokens returns how much of the prompt was cached when the request came, by whichever
 // worker computed it.

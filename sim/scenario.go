@@ -12,7 +12,6 @@ import (
 	"parley/fleet/scale"
 	"parley/queue"
 	"parley/sim/cost"
-	"parley/sim/plan"
 	"parley/sim/traffic"
 )
 
@@ -89,39 +88,6 @@ type PoolSpec struct {
 	OneTier    bool `yaml:"one_tier"`
 	// TokenMax is what running answers may be slowed to; default as in production.
 	TokenMax time.Duration `yaml:"token_max"`
-}
-
-// A PrefillSpec is the workers of a pool that compute prompts. They are like its others.
-type PrefillSpec struct {
-	Workers int `yaml:"workers"`
-	// Scale lets their number follow the load, apart from that of the others.
-	Scale *ScaleSpec `yaml:"scale"`
-}
-
-// prefill returns the workers for prompts, none where there are none.
-func (p *PoolSpec) prefill() PrefillSpec {
-	if p.Prefill == nil {
-		return PrefillSpec{}
-	}
-	return *p.Prefill
-}
-
-// role returns what the workers of a pool do that are not for prompts.
-func (p *PoolSpec) role() parley.WorkerRole {
-	if p.Prefill == nil {
-		return ""
-	}
-	return parley.RoleDecode
-}
-
-// scales lists how the numbers of workers follow the load.
-func (p *PoolSpec) scales() (out []*ScaleSpec) {
-	for _, s := range []*ScaleSpec{p.Scale, p.prefill().Scale} {
-		if s != nil {
-			out = append(out, s)
-		}
-	}
-	return out
 }
 
 // A ScaleSpec lets the scaler of production decide how many workers a pool has. Its fields are
@@ -445,78 +411,6 @@ func (p *PoolSpec) queueConfig() (queue.Config, error) {
 		c.Tiers[class].WaitMax = p.QueueWait
 	}
 	return c, c.Validate()
-}
-
-// A machine is what one worker of a pool can do.
-type machine struct {
-	cost   *cost.Model
-	blocks int
-	price  float64 // of an hour
-	gpus   int
-	// blockBytes is the size of a block; 0 if it is not known.
-	blockBytes int
-}
-
-// machine works out what a worker is from the planner's sheet.
-func (p *PoolSpec) machine() (machine, error) {
-	settings := plan.Settings{}
-	for name, value := range p.Replica {
-		settings[name] = fmt.Sprint(value)
-	}
-	if p.Cost != nil && len(settings) == 0 {
-		if p.Blocks == 0 {
-			return machine{}, errors.New("blocks is 0: a pool with a cost and no replica must say how many it has")
-		}
-		if p.Prefill != nil && p.BlockBytes == 0 {
-			return machine{}, errors.New("block_bytes is 0: a pool with prefill and no replica must say how large " +
-				"blocks are")
-		}
-		return machine{
-			cost:       p.Cost,
-			blocks:     p.Blocks,
-			price:      p.Price,
-			gpus:       1,
-			blockBytes: p.BlockBytes,
-		}, nil
-	}
-	result, err := plan.New().Plan(settings)
-	if err != nil {
-		return machine{}, fmt.Errorf("replica: %w", err)
-	}
-	of := result.Values
-	m := machine{
-		cost:       p.Cost,
-		blocks:     p.Blocks,
-		price:      p.Price,
-		gpus:       int(of["gpus"]),
-		blockBytes: p.BlockBytes,
-	}
-	setDefault(&m.blockBytes, int(of["kv_token"]*blockTokens))
-	if m.price == 0 {
-		m.price = of["price"] * of["gpus"]
-	}
-	if m.blocks == 0 {
-		m.blocks = int(of["kv_room"] / (of["kv_token"] * blockTokens))
-	}
-	if m.blocks < 1 {
-		return machine{}, fmt.Errorf("replica: %s", result.Sentence)
-	}
-	if m.cost == nil {
-		m.cost, err = cost.Roofline(cost.Device{
-			PrefillRate: of["prefill_rate"],
-			ReadRate:    of["read_rate"],
-			WeightBytes: of["weights_total"],
-			KVBytes:     of["kv_token"],
-			Overhead:    p.Overhead,
-		})
-	}
-	return m, err
-}
-
-// prefillRate returns how many tokens of prompts a worker computes in a second, in passes of rows.
-func (m *machine) prefillRate(rows int) float64 {
-	took, _ := m.cost.Time(cost.Pass{}.Add(rows, 0))
-	return float64(rows) / took.Seconds()
 }
 
 func classOf(name string) (parley.Class, error) {

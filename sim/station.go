@@ -171,7 +171,7 @@ func (t *station) lose(n int) (lost int) {
 		}
 	}
 	for _, r := range homeless {
-		if r.isLeg() {
+		if r.isPromptAttempt() {
 			r.blocks.transfer.end() // its request computes the prompt itself
 			continue
 		}
@@ -375,8 +375,8 @@ func (t *station) fetch(r *request, to *worker, first route.Decision, elsewhere 
 	query := r.query
 	query.OutputTokens = 1
 	t.router.Sent(&query, &first, now)
-	x.leg = r.promptLeg(x, first)
-	x.from.take(x.leg)
+	x.attempt = r.promptAttempt(x, first)
+	x.from.take(x.attempt)
 }
 
 // inTurn replaces a decision by the next worker in turn.
@@ -404,7 +404,7 @@ func (t *station) drop(r *request) {
 
 // wrote takes in that a worker has written a token of a request.
 func (t *station) wrote(r *request) {
-	if r.isLeg() {
+	if r.isPromptAttempt() {
 		r.seat.worker.finish(r)
 		return
 	}

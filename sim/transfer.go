@@ -12,8 +12,9 @@ type transfer struct {
 	request  *request
 	from, to *worker
 	intake   *sched.Intake
-	// leg has the prompt computed at the worker that the blocks come from; nil if it has them.
-	leg *request
+	// attempt computes the prompt at the worker that the blocks come from; nil if that worker has
+	// them cached.
+	attempt *request
 	// most is how many leading blocks are there when all have come; sent and came are how
 	// many of them have left the one worker and have reached the other.
 	most, sent, came int
@@ -78,11 +79,11 @@ func (x *transfer) cancel() bool {
 		x.to.plans.CloseIntake(x.intake, now)
 	}
 	bytes, took := int64(x.came*x.to.exchange.BlockBytes), x.to.clock.now-x.begun
-	if x.leg != nil { // it waited for the prompt, so nothing is known of the way
+	if x.attempt != nil { // the wait includes computing the prompt: it does not measure the network
 		took = 0
-		x.request.blocks.cached, x.request.blocks.elsewhere = x.leg.seq.Cached.HitTokens, true
-		if w := x.leg.seat.worker; w != nil {
-			w.giveUp(x.leg)
+		x.request.blocks.cached, x.request.blocks.elsewhere = x.attempt.seq.Cached.HitTokens, true
+		if w := x.attempt.seat.worker; w != nil {
+			w.giveUp(x.attempt)
 		}
 	}
 	x.to.router.Fetched(&x.request.decision, bytes, took, false, now)

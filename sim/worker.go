@@ -76,7 +76,8 @@ type guests struct {
 	present, joining, leaving []*request
 	// unbegun are prompt tokens of requests without a first token.
 	unbegun int
-	legs    int // of those present, how many have a prompt computed for another one
+	// promptAttempts is how many of those present compute a prompt for another request.
+	promptAttempts int
 }
 
 // A pass is one that is being computed; its plan is nil if none is.
@@ -160,8 +161,8 @@ func (w *worker) seat(r *request) {
 	r.seat = seat{worker: w, place: len(g.present), reading: true}
 	g.present = append(g.present, r)
 	g.unbegun += r.decision.Uncached
-	if r.isLeg() {
-		g.legs++
+	if r.isPromptAttempt() {
+		g.promptAttempts++
 	}
 }
 
@@ -183,8 +184,8 @@ func (w *worker) release(r *request) {
 	g.present[r.seat.place].seat.place = r.seat.place
 	g.present = g.present[:last]
 	r.seat = seat{}
-	if r.isLeg() {
-		g.legs--
+	if r.isPromptAttempt() {
+		g.promptAttempts--
 	}
 }
 
@@ -275,7 +276,7 @@ func (w *worker) endPass() {
 		w.meter.passed(w.pass.took, w.pass.limit, preempted-w.pass.preempted)
 		w.pass.preempted = preempted
 	}
-	if w.guests.legs > 0 {
+	if w.guests.promptAttempts > 0 {
 		w.sendBlocks(plan)
 	}
 	for i := range plan.Parts {
@@ -294,7 +295,7 @@ func (w *worker) endPass() {
 // sendBlocks lets the blocks leave that a pass computed for other workers.
 func (w *worker) sendBlocks(plan *sched.Plan) {
 	for i := range plan.Parts {
-		if r := plan.Parts[i].Seq.Owner.(*request); r.isLeg() && r.seat.worker == w {
+		if r := plan.Parts[i].Seq.Owner.(*request); r.isPromptAttempt() && r.seat.worker == w {
 			r.blocks.transfer.send(r.seq.Computed / blockTokens)
 		}
 	}

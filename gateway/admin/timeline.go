@@ -24,7 +24,7 @@ type Timeline struct {
 	More     int
 	// Fallbacks are the models that did not answer, in order.
 	Fallbacks []Fallback
-	// With a single engine in this process there are no legs: Usage is what it
+	// With a single engine in this process there are no attempts: Usage is what it
 	// measured, Reason why there was no choice.
 	Usage  parley.Usage
 	Reason string
@@ -68,7 +68,7 @@ func (c *Timeline) Stages() []Stage {
 		t.rest("gateway", "follow another's answer", "computed for an equal request")
 	case len(c.Attempts) > 0:
 		for i := range c.Attempts {
-			t.leg(i+1, &c.Attempts[i], c.Elapsed)
+			t.attempt(i+1, &c.Attempts[i], c.Elapsed)
 		}
 		t.number, t.worker, t.until = 0, "", c.Elapsed
 		t.rest("gateway", "write", moreNote(c.More))
@@ -95,7 +95,7 @@ type teller struct {
 	// at is where the next stage begins, until the latest time it may end, both
 	// counted from came.
 	at, until time.Duration
-	// number and worker are those of the leg.
+	// number and worker are those of the attempt.
 	number int
 	worker string
 	// written is how many tokens earlier attempts generated.
@@ -145,8 +145,8 @@ func (t *teller) fallback(f *Fallback) {
 
 func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// leg appends the stages of one attempt.
-func (t *teller) leg(number int, l *parley.Attempt, elapsed time.Duration) {
+// attempt appends the stages of one attempt.
+func (t *teller) attempt(number int, l *parley.Attempt, elapsed time.Duration) {
 	t.number, t.worker = number, l.Worker
 	t.at, t.until = l.Terms.Sub(t.came), elapsed
 	if !l.Ended.IsZero() {

@@ -116,8 +116,8 @@ func (r *Recorder) endTrace(q *Request, l *admin.RequestRecord, elapsed time.Dur
 	if !t.sends || !t.here.Sampled {
 		return
 	}
-	legs, _ := q.attempts.Attempts()
-	r.config.Traces.Export(spansOf(t, l.Tell(), legs, elapsed))
+	attempts, _ := q.attempts.Attempts()
+	r.config.Traces.Export(spansOf(t, l.Tell(), attempts, elapsed))
 }
 
 // level keeps probes out of the log and makes faults of ours visible.

@@ -12,7 +12,7 @@ import (
 // spansOf returns a request as a tree: below the call its own stages and a span for
 // each worker that was asked, and below that what is known of the worker. A worker
 // that sends spans itself has those below its own, so that nothing is told twice.
-func spansOf(t *trace, l *admin.RequestRecord, legs []parley.Attempt, elapsed time.Duration) []otlp.Span {
+func spansOf(t *trace, l *admin.RequestRecord, attempts []parley.Attempt, elapsed time.Duration) []otlp.Span {
 	spans := []otlp.Span{{
 		Trace:      t.here.ID,
 		ID:         t.here.Span,
@@ -24,11 +24,11 @@ func spansOf(t *trace, l *admin.RequestRecord, legs []parley.Attempt, elapsed ti
 		Attributes: spanAttributes(l),
 		Error:      spanError(l),
 	}}
-	asked := make([]otlp.Span, len(legs))
-	for i := range legs {
-		asked[i] = attemptSpan(t, &legs[i], spans[0].End)
+	asked := make([]otlp.Span, len(attempts))
+	for i := range attempts {
+		asked[i] = attemptSpan(t, &attempts[i], spans[0].End)
 	}
-	if len(legs) == 0 {
+	if len(attempts) == 0 {
 		asked = inProcessSpan(t, l)
 	}
 	spans = append(spans, asked...)
@@ -37,7 +37,7 @@ func spansOf(t *trace, l *admin.RequestRecord, legs []parley.Attempt, elapsed ti
 		parent := t.here.Span
 		if s.Where == "worker" || s.Where == "engine" {
 			n := max(s.Attempt-1, 0)
-			if n < len(legs) && tellsItself(&legs[n]) {
+			if n < len(attempts) && tellsItself(&attempts[n]) {
 				continue
 			}
 			parent = asked[n].ID
