@@ -28,16 +28,6 @@ func TestPopulate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, Config{})
 		updates := make(chan []discover.Address)
-		source := func(ctx context.Context, tell func([]discover.Address)) {
-			for {
-				select {
-				case places := <-updates:
-					tell(places)
-				case <-ctx.Done():
-					return
-				}
-			}
-		}
 		var away atomic.Bool
 		var closed atomic.Int64
 		away.Store(true)
@@ -53,7 +43,7 @@ func TestPopulate(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		var done sync.WaitGroup
-		done.Go(func() { f.Populate(ctx, "default", source, connect) })
+		done.Go(func() { f.Populate(ctx, "default", reports(updates), connect) })
 		is := func(want string) {
 			t.Helper()
 			time.Sleep(6 * time.Second)
@@ -79,6 +69,20 @@ func TestPopulate(t *testing.T) {
 			t.Errorf("%d of 4 were closed", closed.Load())
 		}
 	})
+}
+
+// reports is a source that reports each update.
+func reports(updates <-chan []discover.Address) discover.Source {
+	return func(ctx context.Context, tell func([]discover.Address)) {
+		for {
+			select {
+			case places := <-updates:
+				tell(places)
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
 }
 
 // TestReasonsForNotJoining wants each reason logged once, as long as it is the same.
@@ -115,16 +119,6 @@ func TestRefusedJoins(t *testing.T) {
 		oracle := newOracle(t, time.Millisecond)
 		var agrees atomic.Bool
 		updates := make(chan []discover.Address)
-		source := func(ctx context.Context, tell func([]discover.Address)) {
-			for {
-				select {
-				case places := <-updates:
-					tell(places)
-				case <-ctx.Done():
-					return
-				}
-			}
-		}
 		connect := func(_ context.Context, at discover.Address) (Member, error) {
 			if at.Name == "locked" {
 				return Member{}, &worker.KeyError{Err: parley.Errorf(parley.Unavailable, "it rejects the key")}
@@ -137,7 +131,7 @@ func TestRefusedJoins(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		var done sync.WaitGroup
-		done.Go(func() { f.Populate(ctx, "default", source, connect) })
+		done.Go(func() { f.Populate(ctx, "default", reports(updates), connect) })
 		is := func(want ...string) {
 			t.Helper()
 			time.Sleep(6 * time.Second)

@@ -132,16 +132,25 @@ func (o *orders) take(_ context.Context, worker, verb string) error {
 	return nil
 }
 
-// TestCrew starts hands, lets them leave when they have no answer under way, and keeps one
-// that is about to leave where more are wanted.
-func TestCrew(t *testing.T) {
+// newCrew returns a crew whose workers end at once, and what it asks of a gateway.
+func newCrew(t *testing.T) (*crew, *orders) {
 	said := &orders{}
 	life, end := context.WithCancel(t.Context())
 	c := &crew{life: life, order: said.take, ended: func(error) {}}
 	c.args = func(string, string) []string { return nil }
 	c.program.LogDir, c.program.Path = t.TempDir(), "/does/not/exist"
-	defer c.all.Wait()
-	defer end()
+	t.Cleanup(func() {
+		end()
+		c.all.Wait()
+	})
+	return c, said
+}
+
+// TestCrew starts hands, lets them leave when they have no answer under way, and keeps one
+// that is about to leave where more are wanted.
+func TestCrew(t *testing.T) {
+	c, said := newCrew(t)
+	life := c.life
 	want := func(n int) {
 		t.Helper()
 		if err := c.set(life, scale.Sizing{Workers: n}, nil, begun); err != nil {
@@ -251,13 +260,8 @@ func TestSleepersThatDoNotWake(t *testing.T) {
 // TestCrewBesideADrainedWorker drains one of two workers as an operator does: another one is
 // started in its place, and when it is resumed, one of the three leaves.
 func TestCrewBesideADrainedWorker(t *testing.T) {
-	said := &orders{}
-	life, end := context.WithCancel(t.Context())
-	c := &crew{life: life, order: said.take, ended: func(error) {}}
-	c.args = func(string, string) []string { return nil }
-	c.program.LogDir, c.program.Path = t.TempDir(), "/does/not/exist"
-	defer c.all.Wait()
-	defer end()
+	c, said := newCrew(t)
+	life := c.life
 	step := func(first fleet.State) {
 		t.Helper()
 		var workers []fleet.Standing
@@ -412,28 +416,11 @@ func TestRolesApart(t *testing.T) {
 			CapacityTokens: 100,
 		})
 	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.Path {
-		case "/metrics", "/fleet/metrics":
-			io.WriteString(w, "parley_queue_waiting 90\nparley_queue_estimated_wait_seconds 20\n")
-		case "/fleet/workers":
-			json.NewEncoder(w).Encode(map[string]any{"data": list})
-		default:
-			io.WriteString(w, "{}")
-		}
-	}))
-	defer server.Close()
+	server := gatewayWith(t, list, "parley_queue_waiting 90\nparley_queue_estimated_wait_seconds 20\n",
+		func(*admin.ScaleReport) {})
 	for role, least := range map[parley.WorkerRole]int{parley.RolePrefill: 11, parley.RoleDecode: 0} {
-		c, err := remote.New(server.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
-		scaler, err := scale.New(scale.Config{Min: 1, Max: 50})
-		if err != nil {
-			t.Fatal(err)
-		}
-		hands := &handful{}
-		a := &autoscaler{gateways: &gateways{client: c}, scaler: scaler, hands: hands, role: role}
+		a, hands := scalerOf(t, server)
+		a.role = role
 		if _, err := a.step(t.Context(), begun); err != nil {
 			t.Fatal(err)
 		}
@@ -459,41 +446,13 @@ func TestPoolsApart(t *testing.T) {
 		})
 	}
 	reported := map[string]int{}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.Path {
-		case "/fleet/metrics":
-			io.WriteString(w, `parley_queue_waiting{model="m",pool="paid",tier="pro"} 90
+	server := gatewayWith(t, list, `parley_queue_waiting{model="m",pool="paid",tier="pro"} 90
 parley_queue_estimated_wait_seconds{model="m",pool="paid"} 20
 parley_queue_waiting{model="m",pool="free",tier="free"} 0
-`)
-		case "/fleet/workers":
-			json.NewEncoder(w).Encode(map[string]any{"data": list})
-		default:
-			var report admin.ScaleReport
-			if err := json.NewDecoder(r.Body).Decode(&report); err != nil {
-				t.Errorf("%s %s: %v", r.Method, r.URL, err)
-			}
-			reported[report.Target] = report.Desired
-			io.WriteString(w, "{}")
-		}
-	}))
-	defer server.Close()
+`, func(r *admin.ScaleReport) { reported[r.Target] = r.Desired })
 	for _, pool := range []string{"paid", "free"} {
-		c, err := remote.New(server.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
-		scaler, err := scale.New(scale.Config{Min: 1, Max: 50})
-		if err != nil {
-			t.Fatal(err)
-		}
-		hands := &handful{}
-		a := &autoscaler{
-			gateways: &gateways{client: c},
-			scaler:   scaler,
-			hands:    hands,
-			sights:   sights{pool: pool},
-		}
+		a, hands := scalerOf(t, server)
+		a.sights = sights{pool: pool}
 		a.targets("sleepers")
 		if _, err := a.step(t.Context(), begun); err != nil {
 			t.Fatal(err)
@@ -507,4 +466,43 @@ parley_queue_waiting{model="m",pool="free",tier="free"} 0
 	if len(reported) != 2 || reported["sleepers paid"] <= 10 || reported["sleepers free"] > 10 {
 		t.Errorf("the gateway has the reports %v", reported)
 	}
+}
+
+// gatewayWith serves the workers in list and metrics as a gateway does, and hands the reports of
+// scalers to reported.
+func gatewayWith(
+	t *testing.T, list []fleet.Standing, metrics string, reported func(*admin.ScaleReport),
+) *httptest.Server {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/metrics", "/fleet/metrics":
+			io.WriteString(w, metrics)
+		case "/fleet/workers":
+			json.NewEncoder(w).Encode(map[string]any{"data": list})
+		default:
+			var report admin.ScaleReport
+			if err := json.NewDecoder(r.Body).Decode(&report); err != nil {
+				t.Errorf("%s %s: %v", r.Method, r.URL, err)
+			}
+			reported(&report)
+			io.WriteString(w, "{}")
+		}
+	}))
+	t.Cleanup(server.Close)
+	return server
+}
+
+// scalerOf returns an autoscaler of the gateway's workers, and what it does with them.
+func scalerOf(t *testing.T, server *httptest.Server) (*autoscaler, *handful) {
+	t.Helper()
+	c, err := remote.New(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scaler, err := scale.New(scale.Config{Min: 1, Max: 50})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hands := &handful{}
+	return &autoscaler{gateways: &gateways{client: c}, scaler: scaler, hands: hands}, hands
 }
