@@ -72,7 +72,8 @@ func TestRolesLoseNothing(t *testing.T) {
 		if err := w.plans.Check(); err != nil {
 			t.Error(err)
 		}
-		if n := w.plans.Use().InUse; n != 0 || len(w.guests.present) != 0 || w.guests.unbegun+w.guests.promptAttempts != 0 {
+		if n := w.plans.Use().InUse; n != 0 || len(w.guests.present) != 0 ||
+			w.guests.unbegun+w.guests.promptAttempts != 0 {
 			t.Errorf("worker %d has %d blocks in use, %d requests, %d tokens to begin, %d prompts for others", w.number,
 				n, len(w.guests.present), w.guests.unbegun, w.guests.promptAttempts)
 		}
