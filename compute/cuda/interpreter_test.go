@@ -143,7 +143,17 @@ func (d *interpreter) BatchTook(number int) (took time.Duration, done bool, err 
 	return time.Microsecond, d.batches[number] <= d.made, nil
 }
 
-// parsed keeps modules: all tests load the same ones.
+// unpacked keeps the PTX of modules by name, or why there is none: all tests load the same ones.
+var unpacked sync.Map
+
+func init() {
+	moduleSource = func(module string) ([]byte, error) {
+		once, _ := unpacked.LoadOrStore(module, sync.OnceValues(func() ([]byte, error) { return readPTX(module) }))
+		return once.(func() ([]byte, error))()
+	}
+}
+
+// parsed keeps modules, too.
 var parsed sync.Map
 
 func (d *interpreter) Load(source string, kernels []libcuda.Kernel) ([]libcuda.Function, error) {

@@ -280,14 +280,14 @@ func (c *CUDA) loadShapes(module string, shapes []libcuda.Kernel) ([]kernel, err
 	var source []byte
 	err := fs.ErrNotExist
 	if c.hopper() {
-		source, err = readPTX(module + "_90a")
+		source, err = moduleSource(module + "_90a")
 	}
 	if err == nil {
 		for i := range shapes {
 			shapes[i].Early = true
 		}
 	} else if errors.Is(err, fs.ErrNotExist) {
-		source, err = readPTX(module)
+		source, err = moduleSource(module)
 	}
 	if err != nil {
 		return nil, err

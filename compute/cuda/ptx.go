@@ -64,6 +64,9 @@ func readPTX(module string) ([]byte, error) {
 	return text[begin:], nil
 }
 
+// moduleSource is [readPTX]. Tests open hundreds of devices, and keep what it returns.
+var moduleSource = readPTX
+
 // findPTX returns where a file begins and ends in the contents of a packed file.
 func findPTX(packed []byte, file string) (begin, end int, err error) {
 	start, err := lzma.Decode(packed, ptxIndexMax)

@@ -76,8 +76,8 @@ func poison(data []byte) {
 	if len(data) > 0 {
 		data[0] = 0xff
 	}
-	for n := 1; n < len(data); n *= 2 {
-		copy(data[n:], data[:n])
+	for n := 1; n < len(data); { // from bytes that the processor's cache still has
+		n += copy(data[n:], data[:min(n, 16<<10)])
 	}
 }
 
