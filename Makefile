@@ -49,10 +49,15 @@ test: ## everything a change must pass; installs what it needs, and prints what 
 	@$(TIMED) report
 
 # Long, and rarely finds what `make test` does not: the release builds compile all
-# dependencies again for three platforms (`make check` type-checks them instead), and
-# Helm is compiled from source to render one chart (`make unit` renders it with a subset).
+# dependencies again for three platforms (`make check` type-checks them instead), Helm is
+# compiled from source to render one chart (`make unit` renders it with a subset), and all
+# pairs of types and shapes are interpreted on GPU kernels (`make unit` takes every other one).
 .PHONY: test-long
-test-long: release helm test-cold ## what takes long and rarely finds anything: release builds, the chart rendered by Helm, the cost of make test
+test-long: release helm kernels test-cold ## what takes long and rarely finds anything: release builds, the chart rendered by Helm, every case of the GPU kernels, the cost of make test
+
+.PHONY: kernels
+kernels: ## every case of the GPU kernels, on an interpreter
+	$(GO) test ./compute/cuda -count=1 -timeout 1h -args -all
 
 # In seconds of processor time. The cost of a change is felt by everyone who submits one.
 TEST_BAR := 1500

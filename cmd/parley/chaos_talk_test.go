@@ -68,10 +68,9 @@ func (c *crew) rehearse() *talks {
 	c.t.Helper()
 	s := &talks{}
 	for i := range s.want {
-		var err error
-		if s.want[i], err = talk(c.t.Context(), c.front.url, 300+10*i); err != nil {
-			c.t.Fatal(err)
-		}
+		s.want[i] = undisturbed(c.t, fmt.Sprint("conversation ", i), func() ([]heardStream, error) {
+			return talk(c.t.Context(), c.front.url, 300+10*i)
+		})
 		if text := s.want[i][2].Text[0]; len(text) < 20 {
 			c.t.Fatalf("the last turn says no more than %q", text)
 		}

@@ -87,10 +87,10 @@ func TestRowAloneInMLP(t *testing.T) {
 func TestChunkingChangesNoBits(t *testing.T) {
 	const tokens = partition + 40
 	for kind := range compute.KVType(compute.KVTypes) {
-		for _, shape := range []struct{ dim, window int }{{24, 0}, {24, 280}, {64, 280}, {128, 0}} {
+		for i, shape := range []struct{ dim, window int }{{24, 0}, {24, 280}, {64, 280}, {128, 0}} {
 			dim, window := shape.dim, shape.window
-			if kind == compute.KVF32 && dim > 24 {
-				continue // it is converted number by number in all widths
+			if kind == compute.KVF32 && dim > 24 || left(int(kind), i) {
+				continue // float32 is converted number by number in all widths
 			}
 			t.Run(fmt.Sprintf("%v_dim_%d_window_%d", kind, dim, window), func(t *testing.T) {
 				run := func(chunks ...int) []float32 {

@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"slices"
@@ -147,6 +148,9 @@ func (d *interpreter) BatchTook(number int) (took time.Duration, done bool, err 
 var unpacked sync.Map
 
 func init() {
+	if !onDevice {
+		stagingLeast = 256 << 10
+	}
 	moduleSource = func(module string) ([]byte, error) {
 		once, _ := unpacked.LoadOrStore(module, sync.OnceValues(func() ([]byte, error) { return readPTX(module) }))
 		return once.(func() ([]byte, error))()
@@ -223,6 +227,12 @@ func (d *interpreter) Close() error {
 
 // onDevice says that tests run on a real GPU; otherwise the interpreter runs them.
 var onDevice = os.Getenv("PARLEY_TEST_DEVICE") == "cuda"
+
+var everyCase = flag.Bool("all", onDevice, "interpret every case; otherwise of shapes and types every other pair")
+
+// left reports whether the case of the i-th type and the j-th shape is left to runs of every case: each type
+// and each shape is met without it.
+func left(i, j int) bool { return !*everyCase && (i+j)%2 == 1 }
 
 // heldContext keeps the device's context, which takes long to make again, until the process ends.
 var heldContext = sync.OnceFunc(func() { _, _ = Open(0) })

@@ -33,8 +33,11 @@ func matrixBytes(l *layout, rows, cols int) int64 {
 	return int64(roundUp(rows, l.rows)/l.rows) * int64(roundUp(cols, l.record)/l.record) * int64(l.bytes)
 }
 
-// stagingBytes is how much is copied at once on the way to the device.
+// stagingBytes is how much is copied at once on the way to the device, and stagingLeast what
+// is taken for that; tests take less, so that they transfer weights in several pieces.
 const stagingBytes = 64 << 20
+
+var stagingLeast = stagingBytes
 
 // stagedRows is of what rows come to the device in multiples of: whole records of every type.
 const stagedRows = 64
@@ -118,7 +121,7 @@ type (
 
 // openStaging takes the memory for transfers once, as large as rows of the model need.
 func (c *CUDA) openStaging(row int) error {
-	need := max(stagingBytes, 2*stagedRows*row)
+	need := max(stagingLeast, 2*stagedRows*row)
 	if len(c.staging.host) >= need {
 		return nil
 	}
