@@ -311,13 +311,13 @@ func TestEveryWayIsHeldToLimits(t *testing.T) {
 }
 
 // wantSettled wants that all the worker was asked for is in the ledger and gone
-// from the budget, and nothing else; titles are paid for and are not requests. It
-// returns what that cost.
-func (w *tally) wantSettled(answer string, asked, titles int64) limit.Micros {
+// from the budget, and nothing else; what the server asked for itself, internal times, is
+// paid for and is not a request. It returns what that cost.
+func (w *tally) wantSettled(answer string, asked, internal int64) limit.Micros {
 	w.server.t.Helper()
 	synctest.Wait()
 	got := w.server.used()
-	if n := w.asked.Load(); n != asked || got.Requests != asked-titles ||
+	if n := w.asked.Load(); n != asked || got.Requests != asked-internal ||
 		got.Output != asked*int64(len(tokensOf(w.server.t, "Yes<|im_end|>"))) || got.Cost == 0 {
 		w.server.t.Errorf("the worker was asked %d times, want %d; the ledger has %+v: %s", n, asked, got, answer)
 	}
@@ -380,10 +380,11 @@ func TestSummariesAreHeldToLimits(t *testing.T) {
 		if status, o := grow(); status != 200 || o.text("context", "policy") != "summarise" {
 			t.Errorf("with a budget for it: %d: %v", status, o)
 		}
-		if n := w.asked.Load(); n < before+2 {
+		n := w.asked.Load()
+		if n < before+2 {
 			t.Errorf("the worker was asked %d times, before %d", n, before)
 		}
-		w.wantSettled("with a summary", w.asked.Load(), 0)
+		w.wantSettled("with a summary", n, n-before-1)
 		s.limited(limit.Limits{MonthlyBudget: s.used().Cost + turn})
 		policy("drop")
 		if status, o := grow(); status != 200 {
