@@ -6,12 +6,13 @@ export interface Toast {
 }
 
 const shownMs = 8000;
+const actionMs = 20_000; // to read it, decide, and reach the button
 
 class Toasts {
   list = $state<Toast[]>([]);
   #next = 1;
 
-  show(text: string, action?: Toast['action'], ms = shownMs): void {
+  show(text: string, action?: Toast['action'], ms = action ? actionMs : shownMs): void {
     const id = this.#next++;
     this.list = [...this.list.slice(-2), { id, text, action }];
     setTimeout(() => this.dismiss(id), ms);
