@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { after, test } from 'node:test';
 import { promisify } from 'node:util';
-import { answered, asOwner, inEveryLook, openPage, openPages, say, shot, wantFit } from './pages.mjs';
+import { answered, asOwner, eventually, inEveryLook, openPage, openPages, say, shot, wantFit } from './pages.mjs';
 
 /** An engine of another maker. It lists the models it is told to, or rejects the key. */
 async function startEngine(state) {
@@ -48,7 +48,7 @@ inEveryLook('workers that cannot join are listed as absent, with the reason', as
     await card(page, worker, 'absent').waitFor();
     await page.locator(`[data-worker="${worker}"] .trouble`, { hasText: why }).waitFor();
   }
-  assert.match(await page.locator('.verdict h1').innerText(), /No worker has joined, so no request can be served/);
+  await eventually(async () => assert.match(await page.locator('.verdict h1').innerText(), /No worker has joined, so no request can be served/));
   await wantFit(page, `absent workers, ${name}`);
   await shot(page, `admin-fleet-absent-${name}`);
   await page.closeClean();

@@ -2,7 +2,7 @@
 // and spent; what was told of them; and what their holders see.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { asOwner, inEveryLook, openPages, openWith as signedIn, shot, wantAccessible, wantFit } from './pages.mjs';
+import { asOwner, eventually, inEveryLook, openPages, openWith as signedIn, shot, wantAccessible, wantFit } from './pages.mjs';
 
 const rig = openPages('--prices', 'polly=0/0/100000'); // an answer of 8 tokens costs 0.80
 const keys = {};
@@ -29,23 +29,22 @@ test('keys show how far their budgets are spent', async () => {
 
   const page = await openWith(keys.boss, '/admin#keys', 'tr[data-key="near"]');
   await page.locator('[data-alert]').nth(1).waitFor();
-  const states = await page.locator('section[aria-label="Keys"] tr [data-state]').evaluateAll((all) => all.map((b) => `${b.closest('tr').dataset.key} ${b.dataset.state} ${getComputedStyle(b.querySelector('.bar-used')).fill}`).sort());
-  const [calm, gone, near] = states.map((s) => s.split(/ (?=rgb|color)/));
-  assert.deepEqual([calm[0], near[0], gone[0]], ['calm ok', 'near spent', 'gone spent']); // five answers are all of it
-  assert.ok(calm[1] !== near[1] && near[1] === gone[1], states.join('; '));
-  assert.match(await page.locator('tr[data-key="calm"]').innerText(), /\$2\.40 of \$40\.00\s+6%; resets (1\s\w+|\w+\s1)/);
+  for (const state of ['calm"] [data-state="ok"]', 'near"] [data-state="spent"]', 'gone"] [data-state="spent"]']) await page.locator(`tr[data-key="${state}`).waitFor(); // five answers are all of it
+  const fill = (key) => page.locator(`tr[data-key="${key}"] .bar-used`).evaluate((b) => getComputedStyle(b).fill);
+  const [calm, near, gone] = await Promise.all(['calm', 'near', 'gone'].map(fill));
+  assert.ok(calm !== near && near === gone, `${[calm, near, gone]}`);
+  await eventually(async () => assert.match(await page.locator('tr[data-key="calm"]').innerText(), /\$2\.40 of \$40\.00\s+6%; resets (1\s\w+|\w+\s1)/));
   await page.getByRole('button', { name: 'Change near' }).click();
   const form = page.locator('dialog[open]');
   await form.getByLabel('Budget a month, in USD').fill('5');
   await form.getByLabel('Alert at, in percent').fill('75.5');
   await form.getByRole('button', { name: 'Save' }).click();
   await page.locator('tr[data-key="near"] [data-state="near"]', { hasText: '80%, nearly spent' }).waitFor();
-  const amber = await page.locator('tr[data-key="near"] .bar-used').evaluate((b) => getComputedStyle(b).fill);
-  assert.ok(amber !== calm[1] && amber !== gone[1], amber);
+  await eventually(async () => assert.ok(![calm, gone].includes(await fill('near'))));
   await page.getByRole('button', { name: 'Change near' }).click();
-  assert.equal(await form.getByLabel('Alert at, in percent').inputValue(), '75.5');
+  await eventually(async () => assert.equal(await form.getByLabel('Alert at, in percent').inputValue(), '75.5'));
   await page.keyboard.press('Escape');
-  assert.deepEqual((await page.locator('[data-alert]').allInnerTexts()).map((t) => /(near|gone) of acme/.exec(t)?.[1]).sort(), ['gone', 'near']);
+  await eventually(async () => assert.deepEqual((await page.locator('[data-alert]').allInnerTexts()).map((t) => /(near|gone) of acme/.exec(t)?.[1]).sort(), ['gone', 'near']));
   await wantAccessible(page, 'Keys with budgets');
   await page.evaluate(() => document.activeElement?.blur());
   await shot(page, 'admin-budgets');
@@ -66,7 +65,7 @@ inEveryLook('budgets can be read', async (options, name) => {
 test('whoever holds a key is told that its budget is nearly spent', async () => {
   for (const [name, said] of [['near', /nearly spent: 80% of it\. Once it is, requests are refused until/], ['gone', /The budget of this key is spent\. Requests are refused until/]]) {
     const page = await openWith(keys[name], '/admin', '[data-state]');
-    assert.match(await page.getByRole('status').first().innerText(), said);
+    await eventually(async () => assert.match(await page.getByRole('status').first().innerText(), said));
     await wantAccessible(page, 'My usage with a budget');
     if (name === 'near') await shot(page, 'admin-mine-near');
     await page.closeClean();

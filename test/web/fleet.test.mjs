@@ -12,7 +12,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { asOwner, looks, openPage, openPages, shot, wantAccessible, wantFit } from './pages.mjs';
+import { asOwner, eventually, inEveryLook, looks, openPage, openPages, shot, wantAccessible, wantFit } from './pages.mjs';
 
 const program = process.env.PARLEY_BIN;
 const model = ['--model', 'polly'];
@@ -58,7 +58,7 @@ async function startWorker(w) {
 
 /** Has four users ask until it is ended. */
 function startLoad() {
-  load = spawn(program, ['bench', '--url', rig.server.url, '--users', '4', '--requests', '100000', '--duration', '5m', '--prompt-tokens', '32-64', '--output-tokens', '64'], { stdio: 'ignore' });
+  load = spawn(program, ['bench', '--url', rig.server.url, '--users', '4', '--requests', '100000', '--duration', '1h', '--prompt-tokens', '32-64', '--output-tokens', '64'], { stdio: 'ignore' });
 }
 
 async function stopLoad() {
@@ -88,7 +88,7 @@ async function answering(w) {
 
 /** Waits for a worker that gives at least so many answers, and kills the one that gives most. */
 async function killBusiest(least) {
-  for (let n = 0; n < 300; n++) {
+  for (let n = 0; n < 6000; n++) {
     const counts = await Promise.all(workers.map(answering));
     const most = Math.max(...counts);
     const victim = workers[counts.indexOf(most)];
@@ -117,7 +117,7 @@ test('the fleet under load: numbers move by worker', async () => {
     return now !== before && now;
   };
   await page.waitForFunction(numbers, await page.evaluate(numbers));
-  assert.match(await page.locator('[data-worker]').first().innerText(), /polly, parley, version \S+/);
+  await eventually(async () => assert.match(await page.locator('[data-worker]').first().innerText(), /polly, parley, version \S+/));
   await wantAccessible(page, 'Fleet');
   await shot(page, 'admin-fleet');
   await page.closeClean();
@@ -129,9 +129,9 @@ test('a worker that is killed turns red, and its answers go on elsewhere', async
   const hearing = Promise.all(prompts.map((p) => hear(p, 160)));
   const victim = await killBusiest(2);
   await card(page, victim, 'down').waitFor();
-  const red = await card(page, victim).evaluate((a) => getComputedStyle(a).borderTopColor);
-  assert.notEqual(red, await card(page, workers.find((w) => w !== victim), 'up').evaluate((a) => getComputedStyle(a).borderTopColor));
-  assert.match(await page.locator('.verdict h1').innerText(), new RegExp(`${victim.name} does not answer`));
+  const colour = (one) => one.evaluate((a) => getComputedStyle(a).borderTopColor);
+  await eventually(async () => assert.notEqual(await colour(card(page, victim)), await colour(card(page, workers.find((w) => w !== victim), 'up'))));
+  await eventually(async () => assert.match(await page.locator('.verdict h1').innerText(), new RegExp(`${victim.name} does not answer`)));
   await wantAccessible(page, 'a worker is down');
   await shot(page, 'admin-fleet-down');
 
@@ -159,35 +159,38 @@ test('an answer that moved is told with the part of each worker', async (t) => {
   for (const [name, options] of Object.entries(looks)) {
     const page = await openAdmin(`/admin#requests/${id}`, options);
     await page.waitForSelector('article h3[data-leg="2"]');
-    const attempts = await page.locator('article h3').allInnerTexts();
-    assert.match(attempts[0], new RegExp(`Attempt 1 of ${attempts.length}: ${victim.name}`));
+    await eventually(async () => {
+      const attempts = await page.locator('article h3').allInnerTexts();
+      assert.match(attempts[0], new RegExp(`Attempt 1 of ${attempts.length}: ${victim.name}`));
+    });
     for (const leg of await page.locator('article ol.leg').all()) {
       const stages = await leg.locator('.what').allInnerTexts();
       assert.ok(stages[0].startsWith('router choose a worker'), stages.join());
       for (const stage of ['worker hop, there and back', 'worker receive and admit', 'engine decode']) assert.ok(stages.includes(stage), `${stage} in ${stages}`);
     }
-    assert.match(await page.locator('article .fault').first().innerText(), /it was lost after \d+ tokens/);
+    await eventually(async () => assert.match(await page.locator('article .fault').first().innerText(), /it was lost after \d+ tokens/));
     await wantFit(page, `an answer that moved, ${name}`);
     await shot(page, `admin-request-moved-${name}`);
     await page.closeClean();
   }
 });
 
-test('workers are drained, resumed, put to sleep and woken', async () => {
-  const page = await openAdmin('/admin#fleet');
+inEveryLook('workers are drained, resumed, put to sleep and woken', async (options, name) => {
+  const page = await openAdmin('/admin#fleet', options);
   const [w] = workers;
   for (const [verb, state] of [['Drain', 'drained'], ['Resume', 'up'], ['Sleep', 'asleep'], ['Wake', 'up']]) {
     await page.getByRole('button', { name: `${verb} ${w.name}` }).click();
     await card(page, w, state).waitFor();
-    if (verb === 'Sleep') await wantAccessible(page, 'a worker sleeps');
+    if (verb === 'Sleep') await wantFit(page, `a worker sleeps, ${name}`);
     if (verb !== 'Drain') continue;
     await page.getByRole('link', { name: 'Now' }).click(); // the same word and colour on both pages
     await page.locator(`.worker[data-worker="${w.name}"] .pill.calm`, { hasText: 'drained' }).waitFor();
     await page.getByRole('link', { name: 'Fleet' }).click();
   }
   await page.getByRole('button', { name: 'Add a worker' }).click();
-  assert.match(await page.locator('#add-worker').innerText(), /^parley worker --model polly --addr \S+ --register http:\S+ --fleet-join-token-file FILE$/);
-  await wantAccessible(page, 'how a worker is added');
+  await eventually(async () => assert.match(await page.locator('#add-worker').innerText(), /^parley worker --model polly --addr \S+ --register http:\S+ --fleet-join-token-file FILE$/));
+  await wantFit(page, `how a worker is added, ${name}`);
+  await shot(page, `admin-add-worker-${name}`);
   await page.closeClean();
 });
 
@@ -197,8 +200,7 @@ test('a request is told from the gateway to the engine of its worker', async () 
   await answer.json();
   const page = await openAdmin(`/admin#requests/${id}`);
   await page.waitForSelector('article ol li');
-  const stages = await page.locator('article .what b').allInnerTexts();
-  for (const where of ['gateway', 'router', 'worker', 'engine']) assert.ok(stages.includes(where), `${where} in ${stages}`);
+  for (const where of ['gateway', 'router', 'worker', 'engine']) await page.locator('article .what b').getByText(where, { exact: true }).first().waitFor();
   const text = await page.locator('article').innerText();
   assert.ok(workers.some((w) => text.includes(w.name)), `no worker is named in ${text}`);
   const parts = await page.locator('article ol.leg .what').allInnerTexts();
@@ -217,8 +219,8 @@ test('prompts that change near their beginning are found, and the tokens that di
   }
   const page = await openAdmin('/admin#prefix');
   await page.waitForSelector('article .now');
-  assert.match(await page.locator('article .now').first().innerText(), /Ticket|\d/);
-  assert.notEqual(await page.locator('article .now').first().innerText(), await page.locator('article .was').first().innerText());
+  await eventually(async () => assert.match(await page.locator('article .now').first().innerText(), /Ticket|\d/));
+  await eventually(async () => assert.notEqual(await page.locator('article .now').first().innerText(), await page.locator('article .was').first().innerText()));
   await wantAccessible(page, 'Prefixes');
   await shot(page, 'admin-prefix');
   await page.closeClean();
@@ -230,16 +232,18 @@ test('a drill, before, during and after', async () => {
   let printed = '';
   drill.stdout.on('data', (text) => (printed += text));
   const ended = once(drill, 'exit');
-  while (!(await fetch(`http://${address}/readyz`).then((r) => r.ok, () => false))) await pause(100);
+  await eventually(async () => assert.ok((await fetch(`http://${address}/readyz`)).ok));
+  drill.kill('SIGSTOP'); // its gateway and its workers go on while the page is looked at
   const { stdout } = await promisify(execFile)(program, ['link', '--url', `http://${address}`]);
   const page = await openPage({ browser: rig.browser, url: `http://${address}`, server: { token: /token=(\S+)/.exec(stdout)[1] } }, {}, '/admin#fleet', '[data-worker]');
   const all = page.locator('[data-worker][data-state="up"]');
   await page.waitForFunction(() => document.querySelectorAll('[data-worker][data-state="up"]').length === 2);
   await shot(page, 'admin-drill-before');
+  drill.kill('SIGCONT');
   await page.locator('[data-worker][data-state="down"]').waitFor();
   await page.locator('.verdict.unhappy').waitFor();
   await shot(page, 'admin-drill-during');
-  assert.equal(await all.count(), 1);
+  await eventually(async () => assert.equal(await all.count(), 1));
   const [code] = await ended;
   const report = JSON.parse(printed);
   assert.equal(code, 0, printed);

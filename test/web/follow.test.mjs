@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { after, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { answered, asOwner, inEveryLook, makeConversation, openPage, openPages, phone, say, shot, wantAccessible, wantFit } from './pages.mjs';
+import { answered, asOwner, eventually, inEveryLook, makeConversation, openPage, openPages, say, shot, wantAccessible, wantFit } from './pages.mjs';
 
 const rich = `## Prices
 
@@ -28,7 +28,7 @@ ${Array.from({ length: 12 }, (_, i) => `const line${i} = compute(${i});`).join('
 `;
 
 let released = () => undefined;
-let cuts = 1;
+let cuts = 0;
 const engine = createServer(async (request, response) => {
   if (request.url.endsWith('/models')) return response.end(JSON.stringify({ object: 'list', data: [{ id: 'polly', object: 'model', owned_by: 'test' }] }));
   if (!request.url.endsWith('/chat/completions')) return response.writeHead(404).end();
@@ -57,65 +57,65 @@ const rig = openPages('--worker', `openai-chat=http://127.0.0.1:${engine.address
 
 const behind = (page) => page.locator('.scroller').evaluate((e) => e.scrollHeight - e.scrollTop - e.clientHeight);
 
-for (const [name, options] of Object.entries({ desktop: {}, phone })) {
-  for (const rate of ['fast', 'steady']) {
-    test(`an answer that streams ${rate} is followed on a ${name}, until one scrolls`, async () => {
-      const page = await openPage(rig, options);
-      await say(page, `Write, ${rate}`);
-      await answered(page);
-      await page.waitForFunction(() => {
-        const e = document.querySelector('.scroller');
-        return e.scrollHeight > 3 * e.clientHeight && e.scrollHeight - e.scrollTop - e.clientHeight < 60;
-      });
-      assert.equal(await page.getByRole('button', { name: 'Go to the end' }).count(), 0);
-      await page.locator('.scroller').evaluate((e) => (e.scrollTop -= 2000));
-      await page.getByRole('button', { name: 'Go to the end' }).waitFor();
-      assert.ok((await behind(page)) > 1000);
-      await page.closeClean();
+inEveryLook('an answer that streams is followed until one scrolls', async (options) => {
+  const page = await openPage(rig, options);
+  for (const [n, rate] of ['fast', 'steady'].entries()) {
+    await say(page, `Write, ${rate}`);
+    await answered(page, n + 1);
+    await page.waitForFunction(() => {
+      const e = document.querySelector('.scroller');
+      return e.scrollHeight > 3 * e.clientHeight && e.scrollHeight - e.scrollTop - e.clientHeight < 60;
     });
+    await page.getByRole('button', { name: 'Go to the end' }).waitFor({ state: 'detached' });
+    await page.locator('.scroller').evaluate((e) => (e.scrollTop -= 2000));
+    await page.getByRole('button', { name: 'Go to the end' }).waitFor();
+    assert.ok((await behind(page)) > 1000);
   }
-}
+  await page.closeClean();
+});
 
 inEveryLook('tables keep words whole, task lists have boxes alone, Arabic runs from the right', async (options, name) => {
   const page = await openPage(rig, options);
   await say(page, 'Write, fast');
   await answered(page);
   const cells = page.locator('.table').first().locator('th, td');
-  const broken = await cells.evaluateAll((all) => all.filter((c) => c.getClientRects().length && c.scrollHeight > 2.2 * parseFloat(getComputedStyle(c).lineHeight)).map((c) => c.textContent));
-  assert.deepEqual(broken, [], 'cells of one word have one line');
-  assert.deepEqual(await page.locator('.task').evaluateAll((all) => all.slice(0, 2).map((t) => [t.querySelectorAll('input').length, t.textContent.trim()])), [[1, 'todo'], [1, 'done']]);
-  assert.equal(await page.locator('.markdown p', { hasText: 'مرحبا' }).first().evaluate((p) => getComputedStyle(p).direction), 'rtl');
+  const broken = (all) => all.filter((c) => c.getClientRects().length && c.scrollHeight > 2.2 * parseFloat(getComputedStyle(c).lineHeight)).map((c) => c.textContent);
+  await eventually(async () => assert.deepEqual(await cells.evaluateAll(broken), [], 'cells of one word have one line'));
+  await eventually(async () => assert.deepEqual(await page.locator('.task').evaluateAll((all) => all.slice(0, 2).map((t) => [t.querySelectorAll('input').length, t.textContent.trim()])), [[1, 'todo'], [1, 'done']]));
+  await eventually(async () => assert.equal(await page.locator('.markdown p', { hasText: 'مرحبا' }).first().evaluate((p) => getComputedStyle(p).direction), 'rtl'));
   await page.fill('#prompt', 'مرحبا');
-  assert.equal(await page.locator('#prompt').evaluate((p) => getComputedStyle(p).direction), 'rtl');
+  await eventually(async () => assert.equal(await page.locator('#prompt').evaluate((p) => getComputedStyle(p).direction), 'rtl'));
   await wantFit(page, `rich Markdown, ${name}`);
   await shot(page, `chat-rich-${name}`);
   await page.closeClean();
 });
 
-test('a message is queued while an answer is being written, can be taken back, and is sent after it', async () => {
-  const page = await openPage(rig);
+inEveryLook('a message is queued while an answer is being written, can be taken back, and is sent after it', async (options, name) => {
+  const page = await openPage(rig, options);
   await say(page, 'Hello, hold');
   await page.locator('.live .markdown', { hasText: 'Well' }).waitFor();
   await say(page, 'And short');
   const queued = page.getByRole('article', { name: 'Queued message' });
   await queued.waitFor();
-  await wantAccessible(page, 'a queued message');
+  await wantFit(page, `a queued message, ${name}`);
+  await shot(page, `chat-queued-message-${name}`);
   await queued.getByRole('button', { name: 'Edit' }).click();
   await queued.waitFor({ state: 'detached' });
-  assert.equal(await page.inputValue('#prompt'), 'And short');
-  await page.press('#prompt', 'Enter');
+  await eventually(async () => assert.equal(await page.inputValue('#prompt'), 'And short'));
+  await say(page, 'And short');
   await queued.waitFor();
   await page.fill('#prompt', 'A draft');
   released();
   await answered(page, 2);
-  assert.equal(await queued.count(), 0);
-  assert.deepEqual(await page.locator('article.mine .said').allInnerTexts(), ['Hello, hold', 'And short']);
-  assert.equal(await page.inputValue('#prompt'), 'A draft');
+  await queued.waitFor({ state: 'detached' });
+  await eventually(async () => assert.deepEqual(await page.locator('article.mine .said').allInnerTexts(), ['Hello, hold', 'And short']));
+  await eventually(async () => assert.equal(await page.inputValue('#prompt'), 'A draft'));
   await page.closeClean();
 });
 
-test('where an engine takes whole conversations alone, an answer that broke off is asked for again, and not continued', async () => {
-  const page = await openPage(rig);
+inEveryLook('where an engine takes whole conversations alone, an answer that broke off is asked for again, and not continued', async (options, name) => {
+  cuts = 1;
+  const page = await openPage(rig, options);
   const continues = page.getByRole('button', { name: 'Continue', exact: true });
   const again = page.getByRole('button', { name: 'Ask again', exact: true });
   await say(page, 'Hello, hold');
@@ -131,21 +131,20 @@ test('where an engine takes whole conversations alone, an answer that broke off 
   await page.getByText('cannot be resumed').waitFor();
   await again.nth(1).waitFor();
   assert.equal(await continues.count(), 0);
-  await wantAccessible(page, 'an answer that broke off');
+  await wantFit(page, `an answer that broke off, ${name}`);
+  await shot(page, `chat-broke-off-${name}`);
   await again.nth(1).click();
   await page.locator('article .markdown', { hasText: 'Well, yes.' }).waitFor();
   await page.closeClean();
 });
 
-test('an error of an engine is shown in its words within seconds, and others are answered meanwhile', async () => {
+test('an error of an engine is shown in its words, and others are answered meanwhile', async () => {
   const page = await openPage(rig);
   const other = await openPage(rig);
-  const began = Date.now();
   await say(page, 'Please explode');
   await say(other, 'Be short');
   await answered(other);
   await page.locator('.broken', { hasText: 'the tensor broke' }).waitFor();
-  assert.ok(Date.now() - began < 10_000, `said after ${Date.now() - began} ms`);
   await wantAccessible(page, 'an error of an engine');
   await say(other, 'Be short again');
   await answered(other, 2);
@@ -167,11 +166,15 @@ async function makeLong() {
   return made;
 }
 
-test('a chat of 1,000 messages opens in under a second, draws what is read, and the rest as one goes back', async (t) => {
-  const made = await makeLong();
-  const page = await openPage(rig, {}, `/c/${made.id}`);
+let long;
+const openLong = async (options) => {
+  const page = await openPage(rig, options, `/c/${(await (long ??= makeLong())).id}`);
   await page.getByText('message 999', { exact: true }).waitFor();
+  return page;
+};
 
+test('a chat of 1,000 messages opens in under a second', async (t) => {
+  const page = await openLong();
   // From the navigation to the frame that shows the last message, the best of five. What counts is the processor time of the
   // page, of which other programs take nothing; the time by the clock is printed beside it.
   const devtools = await page.context().newCDPSession(page);
@@ -195,16 +198,25 @@ test('a chat of 1,000 messages opens in under a second, draws what is read, and 
   const said = `opened in ${listed(times)} ms, of which the page computed ${listed(costs)} ms`;
   t.diagnostic(said);
   assert.ok(Math.min(...costs) > 20 && Math.min(...costs) < 1000, said);
+  await page.closeClean();
+});
 
+inEveryLook('of a chat of 1,000 messages what is read is drawn, and the rest as one goes back', async (options, name) => {
+  const page = await openLong(options);
   const drawn = () => page.locator('article').count();
   assert.ok((await drawn()) <= 16, `${await drawn()} messages are drawn`);
   await page.locator('.scroller').hover();
-  for (let n = 0; n < 100 && (await drawn()) === 16; n++) await page.mouse.wheel(0, -2000);
+  for (let n = 0; n < 100 && (await drawn()) === 16; n++) {
+    if (options.isMobile) await page.locator('.scroller').evaluate((e) => e.scrollBy(0, -2000));
+    else await page.mouse.wheel(0, -2000);
+    await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))); // what it has done is drawn
+  }
   await page.getByText('message 950', { exact: true }).waitFor({ state: 'attached' });
+  await wantFit(page, `a long chat, ${name}`);
   assert.ok((await drawn()) <= 160, `${await drawn()} messages are drawn by the wheel`);
   const before = await drawn();
   await page.getByRole('button', { name: /^Show 40 earlier/ }).press('Enter');
   await page.waitForFunction((n) => document.querySelectorAll('article').length > n, before);
-  assert.ok((await drawn()) <= before + 120, `${await drawn()} messages are drawn by a key`);
+  await eventually(async () => assert.ok((await drawn()) <= before + 120, `${await drawn()} messages are drawn by a key`));
   await page.closeClean();
 });

@@ -4,7 +4,7 @@ import { execFile } from 'node:child_process';
 import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { answered, openPage, openPages, say, shot, wantAccessible, withToken } from './pages.mjs';
+import { answered, eventually, openPage, openPages, say, shot, wantAccessible, withToken } from './pages.mjs';
 
 /** All that scripts of a page could read: what it stores, and its cookies. */
 const readable = (page) => page.evaluate(() => JSON.stringify({ ...localStorage, ...sessionStorage }) + document.cookie + location.href);
@@ -17,7 +17,7 @@ const rig = openPages();
 /** Makes a key. From the first one on, the server wants one with every call. */
 async function makeKey() {
   const { stdout } = await promisify(execFile)(process.env.PARLEY_BIN, ['keys', 'create', '--name', 'me', '--data', rig.server.data]);
-  for (let n = 0; n < 100 && (await fetch(`${rig.server.url}/v1/models`)).status !== 401; n++) await pause(100);
+  await eventually(async () => assert.equal((await fetch(`${rig.server.url}/v1/models`)).status, 401));
   return stdout.trim();
 }
 
@@ -79,7 +79,7 @@ test('the page asks for a key, and goes on where it was held up', async () => {
   await dialog.locator('input').fill(good);
   await page.keyboard.press('Enter');
   await answered(page); // what could not be sent was sent now
-  assert.equal(await page.locator('dialog[open]').count(), 0);
+  await page.locator('dialog[open]').waitFor({ state: 'detached' });
   assert.ok(!(await readable(page)).includes(good));
   const id = new URL(page.url()).pathname.split('/').pop();
   const items = await (await fetch(`${rig.server.url}/v1/conversations/${id}/items?order=asc`, { headers: { authorization: `Bearer ${good}` } })).json();
@@ -93,9 +93,9 @@ test('the page asks for a key, and goes on where it was held up', async () => {
   await shot(page, 'chat-session-light');
   await page.getByRole('button', { name: 'Sign out' }).click();
   await dialog.getByLabel('API key').waitFor();
-  assert.equal(new URL(page.url()).pathname, '/');
-  assert.equal(await page.locator('nav li').count(), 0); // nothing of the key's owner is left in the list
-  assert.ok(!(await readable(page)).includes('secret draft'));
+  await eventually(async () => assert.equal(new URL(page.url()).pathname, '/'));
+  await eventually(async () => assert.equal(await page.locator('nav li').count(), 0)); // nothing of the key's owner is left in the list
+  await eventually(async () => assert.ok(!(await readable(page)).includes('secret draft')));
   await page.closeClean();
 });
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
-import { answered, asOwner, inEveryLook, kept, makeConversation, openPage, openPages, say, wantFit } from './pages.mjs';
+import { answered, asOwner, eventually, inEveryLook, kept, makeConversation, openPage, openPages, say, wantFit } from './pages.mjs';
 
 const rig = openPages();
 
@@ -38,24 +38,28 @@ test('search finds titles and texts, and opens the message', async () => {
   const page = await openPage(rig);
   await page.fill('input[type=search]', 'nightingale');
   const hit = page.locator('.hit', { hasText: 'A quiet evening' });
-  assert.equal(await hit.locator('mark').first().innerText(), 'nightingale');
+  await eventually(async () => assert.equal(await hit.locator('mark').first().innerText(), 'nightingale'));
   await hit.click();
   await page.waitForSelector('article >> text=mostly in May');
-  assert.ok(page.url().endsWith(made.id));
+  await eventually(async () => assert.ok(page.url().endsWith(made.id)));
   await page.closeClean();
 });
 
-test('an export can be imported again', async () => {
-  const made = await makeConversation(rig, said('To take along', 'Is this kept?', 'All of it.'));
-  const page = await openPage(rig, { acceptDownloads: true }, `/c/${made.id}`);
+inEveryLook('an export can be imported again', async (options, name) => {
+  const title = `To take along, ${name}`;
+  const made = await makeConversation(rig, said(title, 'Is this kept?', 'All of it.'));
+  const page = await openPage(rig, { ...options, acceptDownloads: true }, `/c/${made.id}`);
   await page.waitForSelector('text=All of it.');
+  const list = async () => options.isMobile && (await page.getByLabel('Show the list of chats').click());
+  await list();
   const saved = page.waitForEvent('download');
-  await choose(page, 'To take along', 'Export as JSON');
+  await choose(page, title, 'Export as JSON');
   const path = await (await saved).path();
   assert.equal(JSON.parse(await readFile(path, 'utf8')).format, 'parley.conversation');
   await page.setInputFiles('nav input[type=file]', { name: 'chat.json', mimeType: 'application/json', buffer: await readFile(path) });
   await page.waitForFunction((id) => !location.pathname.endsWith(id), made.id);
   await page.waitForSelector('text=All of it.');
+  await list();
   await page.setInputFiles('nav input[type=file]', { name: 'other.json', mimeType: 'application/json', buffer: Buffer.from('not it') });
   await page.waitForSelector('text=other.json is not an export');
   await page.closeClean();
@@ -67,12 +71,12 @@ inEveryLook('what cannot be imported is said in plain words, in the middle of th
   await page.setInputFiles('nav input[type=file]', { name: 'list.json', mimeType: 'application/json', buffer: Buffer.from('[1, 2]') });
   const toast = page.locator('.toast');
   await toast.waitFor();
-  assert.equal(await toast.innerText(), 'list.json is not an export of a conversation. Choose a file that “Export as JSON” has saved.');
+  await eventually(async () => assert.equal(await toast.innerText(), 'list.json is not an export of a conversation. Choose a file that “Export as JSON” has saved.'));
   const middle = async (of) => {
     const box = await of.boundingBox();
     return box.x + box.width / 2;
   };
-  assert.ok(Math.abs((await middle(toast)) - (await middle(page.locator('main')))) <= 1);
+  await eventually(async () => assert.ok(Math.abs((await middle(toast)) - (await middle(page.locator('main')))) <= 1));
   await wantFit(page, 'a message that passes');
   await page.closeClean();
 });
@@ -86,7 +90,7 @@ inEveryLook('models are shown with size and purpose, and searched where there ar
   });
   await page.reload();
   await page.click('button.picker');
-  assert.match(await page.locator('[role=menuitemradio]').first().innerText(), /polly\s+small talk, stories, simple facts\s+31M parameters, 2k context, demo/);
+  await eventually(async () => assert.match(await page.locator('[role=menuitemradio]').first().innerText(), /polly\s+small talk, stories, simple facts\s+31M parameters, 2k context, demo/));
   await wantFit(page, 'many models');
   await page.waitForFunction(() => document.activeElement?.getAttribute('aria-label') === 'Search models');
   await page.keyboard.type('editor');
@@ -128,8 +132,8 @@ test('settings belong to a chat, are sent with every turn, and stay', async () =
   await page.reload();
   await answered(page);
   await page.click('[aria-label="Settings"]');
-  assert.equal(await page.inputValue('dialog textarea'), prompt);
-  assert.ok(await page.isChecked('dialog input[value=summarise]'));
+  await eventually(async () => assert.equal(await page.inputValue('dialog textarea'), prompt));
+  await eventually(async () => assert.ok(await page.isChecked('dialog input[value=summarise]')));
   await page.keyboard.press('Escape');
   const id = new URL(page.url()).pathname.split('/').pop();
   assert.equal((await (await fetch(`${rig.server.url}/v1/conversations/${id}`, { headers: asOwner(rig.server) })).json()).context_policy, 'summarise');
@@ -139,7 +143,7 @@ test('settings belong to a chat, are sent with every turn, and stay', async () =
 test('models can be chosen, and one that is not served is marked', async () => {
   const page = await openPage(rig);
   await page.click('button.picker');
-  assert.match(await page.locator('[role=menuitemradio]').first().innerText(), /polly\s+small talk, stories, simple facts\s+31M parameters, 2k context, demo/);
+  await eventually(async () => assert.match(await page.locator('[role=menuitemradio]').first().innerText(), /polly\s+small talk, stories, simple facts\s+31M parameters, 2k context, demo/));
   await page.locator('[role=menuitemradio]:focus').waitFor();
   await page.keyboard.type('polly-m'); // what is typed finds it
   await page.locator('[role=menuitemradio]:focus', { hasText: 'polly-mini' }).waitFor();
@@ -154,7 +158,7 @@ test('models can be chosen, and one that is not served is marked', async () => {
   await page.reload();
   await page.waitForSelector('button.picker >> text=unavailable');
   await page.fill('#prompt', 'Hello again');
-  assert.ok(await page.isDisabled('[aria-label="Send"]'));
+  await eventually(async () => assert.ok(await page.isDisabled('[aria-label="Send"]')));
   await page.click('button.picker');
   await page.locator('[role=menuitemradio]:not(:disabled)', { hasText: 'polly' }).click();
   await page.press('#prompt', 'Enter');

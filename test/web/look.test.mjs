@@ -1,7 +1,7 @@
 // How the page looks and who can use it: Markdown, themes, phones, keys, axe.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { answerAtLength, answered, inEveryLook, kept, makeConversation, openPage, openPages, phone, say, shot, wantAccessible, wantFit, writing } from './pages.mjs';
+import { answerAtLength, answered, eventually, inEveryLook, kept, makeConversation, openPage, openPages, phone, say, shot, wantAccessible, wantFit, writing } from './pages.mjs';
 
 const rig = openPages();
 
@@ -47,16 +47,16 @@ test('Markdown becomes tables, coloured code and formulas, and HTML stays text',
   });
   const page = await openPage(rig, {}, `/c/${made.id}`);
   await page.waitForSelector('.markdown table');
-  assert.equal(await page.locator('.markdown td').count(), 6);
-  assert.ok((await page.locator('.markdown .code-keyword').count()) >= 3);
+  await eventually(async () => assert.equal(await page.locator('.markdown td').count(), 6));
+  await eventually(async () => assert.ok((await page.locator('.markdown .code-keyword').count()) >= 3));
   await page.waitForSelector('.markdown math mfrac');
   assert.equal(await page.locator('.markdown img, .markdown script').count(), 0);
   assert.equal(await page.evaluate(() => window.broken), undefined);
-  assert.deepEqual(await page.locator('.markdown a').evaluateAll((links) => links.map((a) => a.href)), ['https://example.com/']);
+  await eventually(async () => assert.deepEqual(await page.locator('.markdown a').evaluateAll((links) => links.map((a) => a.href)), ['https://example.com/']));
   await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
   await page.click('.markdown .copy');
   await page.waitForSelector('.copy:has-text("Copied")');
-  assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^\/\/ grow returns[\s\S]*\}$/);
+  await eventually(async () => assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^\/\/ grow returns[\s\S]*\}$/));
   await page.closeClean();
 });
 
@@ -118,18 +118,18 @@ test('on a phone everything fits, and Enter makes a line', async () => {
   const page = await openPage(rig, { ...phone, deviceScaleFactor: 2 }, `/c/${made.id}`);
   await page.waitForSelector('.markdown math mfrac');
   const overflow = () => page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-  assert.equal(await overflow(), 0);
+  await eventually(async () => assert.equal(await overflow(), 0));
   await wantAccessible(page, 'phone');
   await page.locator('article').nth(1).evaluate((e) => e.scrollIntoView());
   await shot(page, 'chat-phone');
   await page.fill('#prompt', 'one');
   await page.press('#prompt', 'Enter');
-  assert.equal(await page.inputValue('#prompt'), 'one\n');
+  await eventually(async () => assert.equal(await page.inputValue('#prompt'), 'one\n'));
   await page.tap('[aria-label="Send"]');
   await answered(page, 2);
   await page.tap('[aria-label="Show the list of chats"]');
   await page.waitForSelector('nav li a');
-  assert.equal(await overflow(), 0);
+  await eventually(async () => assert.equal(await overflow(), 0));
   await wantAccessible(page, 'list on a phone');
   await page.tap('nav >> text=New chat');
   await page.waitForSelector('text=What shall we talk about?');
@@ -151,13 +151,13 @@ test('the list of chats does not cover the chat of a window that becomes narrow'
 
 inEveryLook('a page that does not exist says so in the style of the others', async (options, name) => {
   const page = await openPage(rig, options, '/nope', 'h1');
-  assert.equal(await page.locator('h1').innerText(), 'Page not found');
+  await eventually(async () => assert.equal(await page.locator('h1').innerText(), 'Page not found'));
   await page.goto(rig.url);
   await page.waitForSelector('#prompt');
   const paper = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
   const chat = await paper();
   await page.goto(`${rig.url}/nope`);
-  assert.equal(await paper(), chat);
+  await eventually(async () => assert.equal(await paper(), chat));
   await wantFit(page, `no page, ${name}`);
   await page.closeClean();
 });

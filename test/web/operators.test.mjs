@@ -2,7 +2,7 @@
 // the API, one word for organisations, a trail of changes, and numbers that tell what was answered from what was not.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { answered, asOwner, inEveryLook, openPage, openPages, openWith, say, shot, wantFit } from './pages.mjs';
+import { answered, asOwner, eventually, inEveryLook, openPage, openPages, openWith, say, shot, wantFit } from './pages.mjs';
 
 const rig = openPages('--prices', 'polly=0/0/100000');
 const keys = {};
@@ -18,7 +18,7 @@ const ask = (secret) => call('POST', '/v1/chat/completions', { model: 'polly', m
 inEveryLook('the chat leads to usage and administration', async (options, name) => {
   const page = await openPage(rig, options);
   const link = page.getByRole('link', { name: 'Usage and administration' });
-  if (!(await link.isVisible())) await page.getByRole('button', { name: 'Show the list of chats' }).click();
+  if (options.isMobile) await page.getByRole('button', { name: 'Show the list of chats' }).click();
   await wantFit(page, `the way to usage, ${name}`);
   await link.click();
   await page.waitForURL(/\/admin/);
@@ -46,8 +46,8 @@ inEveryLook('who opens the admin page without a key is asked once, and then sees
   const page = await openPage({ ...rig, server: {} }, options, '/admin#usage', 'dialog[open]');
   const dialog = page.locator('dialog[open]');
   await dialog.locator('input').first().waitFor();
-  assert.equal(await dialog.locator('input').first().evaluate((field) => field === document.activeElement), true, 'the field has the focus');
-  assert.equal(await dialog.count(), 1);
+  await eventually(async () => assert.equal(await dialog.locator('input').first().evaluate((field) => field === document.activeElement), true, 'the field has the focus'));
+  await eventually(async () => assert.equal(await dialog.count(), 1));
   assert.equal(await page.locator('main [role="alert"]').count(), 0);
   await wantFit(page, `signing in to the admin page, ${name}`);
   await dialog.locator('input').first().fill(rig.server.token);
@@ -109,8 +109,8 @@ test('a chat with its title is one request, and what is refused is not counted w
 inEveryLook('usage counts what was answered, and neither titles nor what was refused', async (options, name) => {
   const page = await openWith(rig, keys.boss, '/admin#usage/30/key', 'tr[data-used="site"]', options);
   const requests = (key) => page.locator(`tr[data-used="${key}"] td:nth-child(2)`).innerText();
-  assert.deepEqual([await requests('site'), await requests('boss')], ['2', '1']);
-  assert.equal(await page.locator('[data-number="used-requests"]').innerText(), '3');
+  await eventually(async () => assert.deepEqual([await requests('site'), await requests('boss')], ['2', '1']));
+  await eventually(async () => assert.equal(await page.locator('[data-number="used-requests"]').innerText(), '3'));
   await wantFit(page, `usage, ${name}`);
   await page.closeClean();
 });

@@ -5,6 +5,7 @@ import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
 import axe from 'axe-core';
 import { chromium } from 'playwright-core';
 import { asOwner, crash, serveParley } from '../server.mjs';
@@ -116,6 +117,22 @@ export async function openPage(rig, options = {}, path = '/', ready = '#app[data
     assert.deepEqual(faults, []);
   };
   return page;
+}
+
+/** Wants an assertion to hold within the time that everything has: what an action does to a page is seen after a while. */
+export async function eventually(wanted) {
+  for (const end = Date.now() + waitMs; ; await pause(50)) {
+    try {
+      return await wanted();
+    } catch (err) {
+      if (Date.now() > end) throw err;
+    }
+  }
+}
+
+/** Waits until what a selector names has the focus, so that keys go there. */
+export async function focusOn(page, selector) {
+  await page.waitForFunction((s) => document.activeElement?.matches(s), selector);
 }
 
 /** The address of a page, with the token that a server without keys has printed. */

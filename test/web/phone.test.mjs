@@ -2,7 +2,7 @@
 // it takes is measured by make bench-page, on a machine that does nothing else.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { answered, kept, openPage, openPages, phone, withToken } from './pages.mjs';
+import { answered, eventually, focusOn, kept, openPage, openPages, phone, withToken } from './pages.mjs';
 
 const rig = openPages();
 
@@ -24,6 +24,7 @@ async function holdScripts(context) {
 async function openHeld(options, path = '/') {
   const context = await rig.browser.newContext(options);
   const letThrough = await holdScripts(context);
+  context.setDefaultTimeout(60_000);
   const page = await context.newPage();
   const faults = [];
   page.on('pageerror', (e) => faults.push(String(e)));
@@ -53,6 +54,7 @@ test('the first packets are enough to type, and the rest is small', async (t) =>
 test('what is typed before the script is there stays in its place, with the caret', async () => {
   const { context, page, letThrough, faults } = await openHeld(phone);
   await page.tap('#prompt');
+  await focusOn(page, '#prompt');
   await page.keyboard.type('Hello ther');
   await page.keyboard.press('ArrowLeft');
   await page.$eval('#prompt', (box) => (box.sameAsBefore = true));
@@ -62,9 +64,9 @@ test('what is typed before the script is there stays in its place, with the care
   assert.deepEqual(await page.$eval('#prompt', (box) => [box.value, box.selectionStart, box.sameAsBefore, document.activeElement === box]), ['Hello ther', 9, true, true]);
   await page.keyboard.press('End');
   await page.keyboard.type('e');
-  assert.equal(await page.inputValue('#prompt'), 'Hello there');
+  await eventually(async () => assert.equal(await page.inputValue('#prompt'), 'Hello there'));
   await page.reload();
-  assert.equal(await page.inputValue('#prompt'), 'Hello there');
+  await eventually(async () => assert.equal(await page.inputValue('#prompt'), 'Hello there'));
   await context.close();
   assert.deepEqual(faults, []);
 });
@@ -74,6 +76,7 @@ test('what is sent before the script is there is sent, once', async () => {
     const { context, page, letThrough, faults } = await openHeld(options);
     assert.equal(await page.isDisabled('[type=submit]'), true);
     if (options.hasTouch) await page.tap('#prompt');
+    await focusOn(page, '#prompt');
     await page.keyboard.type('Hello there');
     await send(page);
     await send(page);
@@ -81,7 +84,7 @@ test('what is sent before the script is there is sent, once', async () => {
     await answered(page);
     assert.deepEqual((await kept(rig, page)).map((i) => i.role), ['user', 'assistant']);
     assert.equal((await kept(rig, page))[0].text, 'Hello there');
-    assert.equal(await page.inputValue('#prompt'), '');
+    await eventually(async () => assert.equal(await page.inputValue('#prompt'), ''));
     await context.close();
     assert.deepEqual(faults, []);
   }
@@ -90,11 +93,11 @@ test('what is sent before the script is there is sent, once', async () => {
 test('a button that is pressed before the script is there does what it does, and an example fills the box', async () => {
   const { context, page, letThrough, faults } = await openHeld({});
   await page.click('text=Small talk');
-  assert.match(await page.inputValue('#prompt'), /^Hello! Who are you/);
+  await eventually(async () => assert.match(await page.inputValue('#prompt'), /^Hello! Who are you/));
   await page.click('[aria-label=Settings]');
   letThrough();
   await page.waitForSelector('dialog[open] >> text=System prompt');
-  assert.match(await page.inputValue('#prompt'), /^Hello! Who are you/);
+  await eventually(async () => assert.match(await page.inputValue('#prompt'), /^Hello! Who are you/));
   await context.close();
   assert.deepEqual(faults, []);
 });
@@ -110,8 +113,10 @@ test('before the script is there the page looks as it will', async () => {
     letThrough();
     await isAlive(page);
     await page.waitForSelector('#app[data-alive]');
-    const after = await places();
-    for (const [i, [x, y]] of before.entries()) assert.ok(Math.abs(x - after[i][0]) <= 1 && Math.abs(y - after[i][1]) <= 12, `${JSON.stringify(before)} became ${JSON.stringify(after)}`);
+    await eventually(async () => {
+      const after = await places();
+      for (const [i, [x, y]] of before.entries()) assert.ok(Math.abs(x - after[i][0]) <= 1 && Math.abs(y - after[i][1]) <= 12, `${JSON.stringify(before)} became ${JSON.stringify(after)}`);
+    });
     await context.close();
   }
 });

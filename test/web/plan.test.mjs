@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { pathToFileURL } from 'node:url';
-import { inEveryLook, openPage, openPages, shot, wantAccessible, wantFit } from './pages.mjs';
+import { eventually, inEveryLook, openPage, openPages, shot, wantAccessible, wantFit } from './pages.mjs';
 
 const rig = openPages();
 const parley = (...args) => execFileSync(process.env.PARLEY_BIN, ['plan', ...args], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
@@ -28,7 +28,7 @@ test('the page computes what the command computes, every cell of it', async () =
   for (const c of cases) {
     const want = JSON.parse(parley('--json', ...c.flags));
     const page = await openPlan({}, c.query);
-    assert.equal(await page.locator('.sentence[data-bottleneck]').innerText(), want.sentence);
+    await eventually(async () => assert.equal(await page.locator('.sentence[data-bottleneck]').innerText(), want.sentence));
     await page.locator('details summary').click();
     await page.waitForSelector('[data-cell="egress"]');
     const got = await page.evaluate(() => Object.fromEntries([...document.querySelectorAll('[data-cell]')].map((x) => [x.dataset.cell, x.dataset.value])));
@@ -45,31 +45,31 @@ test('the page computes what the command computes, every cell of it', async () =
 test('settings move the plan, and the address keeps them', async () => {
   const page = await openPlan({}, cases[0].query);
   const text = (name) => page.locator(`[data-plan="${name}"]`).innerText();
-  assert.equal(await text('sessions_gpu'), '41.5');
-  assert.equal(await page.locator('[data-set="tp"]').inputValue(), '8');
+  await eventually(async () => assert.equal(await text('sessions_gpu'), '41.5'));
+  await eventually(async () => assert.equal(await page.locator('[data-set="tp"]').inputValue(), '8'));
   const before = await text('month');
   await page.selectOption('[data-set="kv"]', 'fp8');
-  assert.equal(await text('sessions_gpu'), '83.1');
-  assert.notEqual(await text('month'), before);
+  await eventually(async () => assert.equal(await text('sessions_gpu'), '83.1'));
+  await eventually(async () => assert.notEqual(await text('month'), before));
   await page.locator('[data-set="hit"]').fill('200'); // the right end
-  const cost = await text('cost_served');
   await page.locator('[data-set="follow"]').click();
-  assert.match(await text('month'), /^\$[\d,]+$/);
-  assert.match(page.url(), /kv%3Dfp8/);
+  await eventually(async () => assert.match(await text('month'), /^\$[\d,]+$/));
+  await eventually(async () => assert.match(page.url(), /kv%3Dfp8.*hit%3D1/));
+  const cost = await text('cost_served');
   const again = await openPage(rig, {}, new URL(page.url()).pathname + new URL(page.url()).hash, '.sentence[data-bottleneck]');
-  assert.equal(await again.locator('[data-plan="cost_served"]').innerText(), cost);
-  assert.equal(await again.locator('[data-set="kv"]').inputValue(), 'fp8');
+  await eventually(async () => assert.equal(await again.locator('[data-plan="cost_served"]').innerText(), cost));
+  await eventually(async () => assert.equal(await again.locator('[data-set="kv"]').inputValue(), 'fp8'));
   await again.closeClean();
   await page.closeClean();
 });
 
 test('the cliff stands at the share of requests that may be late, and a larger model moves it', async () => {
   const page = await openPlan({}, cases[2].query);
-  assert.match(await page.locator('[data-cliff="7b"]').innerText(), /within it from 9[67]% on/);
-  assert.match(await page.locator('[data-cliff="13b"]').innerText(), /within it from 9[789]% on|never/);
+  await eventually(async () => assert.match(await page.locator('[data-cliff="7b"]').innerText(), /within it from 9[67]% on/));
+  await eventually(async () => assert.match(await page.locator('[data-cliff="13b"]').innerText(), /within it from 9[789]% on|never/));
   await page.selectOption('[data-set="tp"]', '4');
-  assert.match(await page.locator('[data-cliff="7b"]').innerText(), /always|from \d+(\.\d+)?% on/);
-  assert.ok((await page.locator('[data-way]').count()) > 0, 'no way to serve is shown');
+  await eventually(async () => assert.match(await page.locator('[data-cliff="7b"]').innerText(), /always|from \d+(\.\d+)?% on/));
+  await eventually(async () => assert.ok((await page.locator('[data-way]').count()) > 0, 'no way to serve is shown'));
   await page.closeClean();
 });
 
@@ -93,10 +93,10 @@ test('the file is complete: it opens without a server, and keeps its settings in
   await page.goto(pathToFileURL(file).href);
   await page.waitForSelector('[data-bottleneck="memory"]');
   await page.selectOption('[data-set="kv"]', 'fp8');
-  assert.equal(await page.locator('[data-plan="sessions_gpu"]').innerText(), '83.1');
-  assert.match(page.url(), /#model=70b&kv=fp8|#.*kv=fp8/);
+  await eventually(async () => assert.equal(await page.locator('[data-plan="sessions_gpu"]').innerText(), '83.1'));
+  await eventually(async () => assert.match(page.url(), /#model=70b&kv=fp8|#.*kv=fp8/));
   await page.reload();
-  assert.equal(await page.locator('[data-set="kv"]').inputValue(), 'fp8');
+  await eventually(async () => assert.equal(await page.locator('[data-set="kv"]').inputValue(), 'fp8'));
   assert.deepEqual(asked.filter((u) => !u.startsWith('file:')), []);
   await wantAccessible(page, 'the file');
   await page.setViewportSize({ width: 390, height: 844 });

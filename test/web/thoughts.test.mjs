@@ -4,7 +4,7 @@ import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { answered, kept, lastAnswer, openPage, openPages, phone, say, shot, wantAccessible } from './pages.mjs';
+import { answered, eventually, focusOn, kept, lastAnswer, openPage, openPages, phone, say, shot, wantAccessible } from './pages.mjs';
 import { writeThinker } from './thinker.mjs';
 
 const file = join(tmpdir(), `parley-thinker-${process.pid}.gguf`);
@@ -27,7 +27,7 @@ test('thoughts stream folded, can be looked at meanwhile, and the answer follows
   const first = await latest();
   await page.waitForFunction((was) => (document.querySelector('.live .latest')?.textContent ?? was) !== was, first);
   rig.server.child.kill('SIGSTOP'); // so that the model thinks for as long as the page is looked at
-  assert.equal(await page.locator('.live .thoughts').getAttribute('open'), null);
+  await eventually(async () => assert.equal(await page.locator('.live .thoughts').getAttribute('open'), null));
   assert.equal(await page.locator('.live .whole').count(), 0);
   await wantAccessible(page, 'while a model thinks');
   await shot(page, 'chat-thinking');
@@ -36,10 +36,10 @@ test('thoughts stream folded, can be looked at meanwhile, and the answer follows
   assert.deepEqual(seen, words(thoughts).slice(0, seen.length));
   rig.server.child.kill('SIGCONT');
   await answered(page);
-  assert.equal(await lastAnswer(page), 'The sea is blue.');
+  await eventually(async () => assert.equal(await lastAnswer(page), 'The sea is blue.'));
   const unfolded = page.locator('article:not(.mine) .thoughts[open]');
-  assert.equal(await unfolded.locator('summary').innerText(), 'Thoughts');
-  assert.deepEqual(words(await unfolded.locator('.whole').innerText()), words(thoughts));
+  await eventually(async () => assert.equal(await unfolded.locator('summary').innerText(), 'Thoughts'));
+  await eventually(async () => assert.deepEqual(words(await unfolded.locator('.whole').innerText()), words(thoughts)));
   await page.closeClean();
 });
 
@@ -54,22 +54,23 @@ test('thoughts are kept with the answer, and folded when it is shown again', asy
   await page.reload();
   const block = page.locator('article:not(.mine) .thoughts');
   await block.waitFor();
-  assert.equal(await block.getAttribute('open'), null);
+  await eventually(async () => assert.equal(await block.getAttribute('open'), null));
   await block.locator('summary').focus();
   await page.keyboard.press('Enter');
-  assert.deepEqual(words(await block.locator('.whole').innerText()), words(thoughts));
+  await eventually(async () => assert.deepEqual(words(await block.locator('.whole').innerText()), words(thoughts)));
   await page.closeClean();
 });
 
 test('loaded anew in mid-thought the page goes on, and stopped it keeps what was thought', async () => {
   const page = await openPage(rig, phone);
   await page.tap('#prompt');
+  await focusOn(page, '#prompt');
   await page.keyboard.type('Why?');
   await page.tap('[type=submit]');
   await thinking(page);
   await page.reload();
   await thinking(page);
-  assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= 390, 'nothing is wider than the phone');
+  await eventually(async () => assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= 390, 'nothing is wider than the phone'));
   await page.tap('[aria-label="Stop"]');
   await page.waitForSelector('text=Stopped.');
   const [, answer] = await kept(rig, page);
@@ -77,6 +78,6 @@ test('loaded anew in mid-thought the page goes on, and stopped it keeps what was
   const said = words(answer.reasoning_content);
   assert.ok(said.length > 0 && said.length < 1200, `${said.length} words`);
   await page.tap('article:not(.mine) .thoughts summary');
-  assert.deepEqual(words(await page.locator('article:not(.mine) .whole').innerText()), said);
+  await eventually(async () => assert.deepEqual(words(await page.locator('article:not(.mine) .whole').innerText()), said));
   await page.closeClean();
 });

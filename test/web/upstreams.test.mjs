@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { start, stop } from '../server.mjs';
-import { answered, inEveryLook, kept, lastAnswer, openPage, openPages, openWith, say, shot, wantAccessible } from './pages.mjs';
+import { answered, eventually, inEveryLook, kept, lastAnswer, openPage, openPages, openWith, say, shot, wantAccessible } from './pages.mjs';
 
 const behind = { url: '', token: '', log: [], flags: ['--threads', '1'] };
 await start(behind);
@@ -34,7 +34,7 @@ inEveryLook('a conversation with a model of a service is answered, kept and cont
   const page = await openPage(rig, options);
   await say(page, 'What is the capital of France?');
   await answered(page);
-  assert.match(await lastAnswer(page), /Paris/);
+  await eventually(async () => assert.match(await lastAnswer(page), /Paris/));
   await say(page, 'And of Italy?');
   await answered(page, 2);
   await page.reload();
@@ -93,6 +93,6 @@ test('limits and costs of a key hold for models of services', async () => {
 
   const usage = await openWith(rig, boss, '/admin#usage/30/model', 'tr[data-used]');
   const row = usage.locator('tr[data-used="hosted"]');
-  assert.match(await row.innerText(), /\$0\.0\d+/, 'it costs what its price says');
+  await eventually(async () => assert.match(await row.innerText(), /\$0\.0\d+/, 'it costs what its price says'));
   await usage.closeClean();
 });

@@ -1,7 +1,7 @@
 // What people see while they wait: the line, the prompt, the first token, and refusals.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { answerAtLength, answered, asOwner, endless, inEveryLook, kept, openPage, openPages, say, shot, wantAccessible, writing } from './pages.mjs';
+import { answerAtLength, answered, asOwner, endless, eventually, inEveryLook, kept, openPage, openPages, say, shot, wantAccessible, wantFit, writing } from './pages.mjs';
 
 const rig = openPages('--seqs', '1', '--step-tokens', '64', '--share', 'off', '--queue-depth', '3', '--prices', 'polly=2/1/8');
 
@@ -37,8 +37,7 @@ test('a queued chat shows its position and the estimated wait', async () => {
   await second.waitForSelector('text=Stopped.');
   await release();
   await answered(first);
-  const list = await (await fetch(`${rig.server.url}/v1/queue`, { headers: asOwner(rig.server) })).json();
-  assert.equal(list.data[0].waiting, 0);
+  await eventually(async () => assert.equal((await (await fetch(`${rig.server.url}/v1/queue`, { headers: asOwner(rig.server) })).json()).data[0].waiting, 0));
   await first.closeClean();
   await second.closeClean();
 });
@@ -84,8 +83,8 @@ test('while a long prompt is read, the page tells how far that is', async () => 
   await page.closeClean();
 });
 
-test('while an answer comes, tokens, speed and first token are told, and what was cached after it', async () => {
-  const page = await openPage(rig);
+inEveryLook('while an answer comes, tokens, speed and first token are told, and what was cached after it', async (options, name) => {
+  const page = await openPage(rig, options);
   await answerAtLength(page);
   await say(page, 'Tell me a long story about a lighthouse, a storm, and the people who were saved that night.');
   await writing(page);
@@ -99,10 +98,8 @@ test('while an answer comes, tokens, speed and first token are told, and what wa
   await page.locator('article:not(.mine) >> text=2/2').waitFor();
   const story = page.locator('article details').last();
   await story.locator('summary').click();
-  const told = await story.innerText();
-  assert.match(told, /Prompt\s+\d+ tokens: (?!0 )\d+ cached, \d+ computed/);
-  assert.match(told, /Worker\s+\S+ \(.+\)/);
-  assert.match(told, /Cost\s+0\.0\d+/); // in the unit of --prices
+  await wantFit(page, `what is told of an answer, ${name}`);
+  for (const told of [/Prompt\s+\d+ tokens: (?!0 )\d+ cached, \d+ computed/, /Worker\s+\S+ \(.+\)/, /Cost\s+0\.0\d+/]) await eventually(async () => assert.match(await story.innerText(), told)); // costs are in the unit of --prices
   await page.closeClean();
 });
 
@@ -131,13 +128,15 @@ test('screen readers hear whole sentences', async () => {
   });
   await say(page, 'Tell me a short story about a brave cat.');
   await answered(page);
-  await page.waitForFunction(() => window.heard.length > 0);
-  const heard = await page.evaluate(() => window.heard);
   const [, answer] = await kept(rig, page);
   const words = (text) => text.replace(/[*_#`]+/g, '').replace(/\s+/g, ' ').trim();
   const paragraphs = answer.text.split(/\n\n+/).map(words);
+  const heard = await eventually(async () => {
+    const all = await page.evaluate(() => window.heard);
+    assert.equal(words(all.join(' ')), words(answer.text)); // all of it, once, and without marks
+    return all;
+  });
   for (const text of heard) assert.ok(/[.!?…:]["”]?$/.test(text) || paragraphs.some((p) => p.endsWith(words(text))), `heard ${JSON.stringify(heard)}`);
-  assert.equal(words(heard.join(' ')), words(answer.text)); // all of it, once, and without marks
   await page.closeClean();
 });
 
@@ -149,7 +148,7 @@ test('the last answer is copied with keys, and the list goes and comes', async (
   await page.keyboard.press('Control+Shift+C');
   await page.waitForSelector('text=The last answer was copied.');
   const [, answer] = await kept(rig, page);
-  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), answer.text);
+  await eventually(async () => assert.equal(await page.evaluate(() => navigator.clipboard.readText()), answer.text));
   await page.keyboard.press('Control+Shift+S');
   await page.waitForSelector('nav', { state: 'detached' });
   await page.keyboard.press('Control+Shift+S');
