@@ -11,6 +11,7 @@ import { promisify } from 'node:util';
 import { chromium } from 'playwright-core';
 import { start, stop } from '../server.mjs';
 import { attackByElement, attackByFetch, attackByForm, attackByStream, attackByWindow } from './attacks.mjs';
+import { eventually } from './pages.mjs';
 
 const secret = 'the safe opens with 4711';
 const keyless = { log: [], flags: ['--model', 'polly-mini', '--threads', '1'] };
@@ -124,7 +125,7 @@ before(async () => {
   context.setDefaultTimeout(60_000);
   await settle(keyless, context, keyless.token);
   const { stdout } = await promisify(execFile)(process.env.PARLEY_BIN, ['keys', 'create', '--admin', '--name', 'boss', '--data', keyed.data]);
-  for (let n = 0; n < 100 && (await fetch(`${keyed.url}/v1/models`)).status !== 401; n++) await new Promise((resolve) => setTimeout(resolve, 100));
+  await eventually(async () => assert.equal((await fetch(`${keyed.url}/v1/models`)).status, 401));
   keyed.admin = true;
   await settle(keyed, context, stdout.trim());
 });
@@ -180,7 +181,7 @@ for (const [from, address] of Object.entries(attackers)) {
 /** Wants a server to have refused an attack: nothing was changed or used, and the user's sessions go on. */
 async function wantUnharmed(server, was, refused) {
   assert.deepEqual(await stateOf(server), was);
-  assert.ok((await refusedBy(server)) >= refused + 50, 'the attack did not reach the server');
+  await eventually(async () => assert.ok((await refusedBy(server)) >= refused + 50, 'the attack did not reach the server'));
   const page = await context.newPage();
   for (const [path, wants] of [['/', '/v1/conversations'], ['/admin', '/admin/api/now']]) {
     await page.goto(server.url + path);

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { looks, openPage, openPages, shot, wantAccessible, wantFit } from './pages.mjs';
+import { eventually, inEveryLook, looks, openPage, openPages, shot, wantAccessible, wantFit } from './pages.mjs';
 
 /** A port that nothing listens on. */
 async function freePort() {
@@ -65,8 +65,8 @@ async function startDex() {
 }
 
 /** A page that may leave its origin. */
-async function open(path = '/') {
-  const context = await rig.browser.newContext({ viewport: { width: 1280, height: 800 }, reducedMotion: 'reduce' });
+async function open(path = '/', options = {}) {
+  const context = await rig.browser.newContext({ viewport: { width: 1280, height: 800 }, reducedMotion: 'reduce', ...options });
   context.setDefaultTimeout(waitMs);
   const page = await context.newPage();
   await page.goto(rig.url + path);
@@ -103,9 +103,10 @@ test('an issuer that is down is named, and passwords go on', async () => {
   await page.closeClean();
 });
 
-test('a person of a group signs in at dex, and others are told why not', async () => {
-  await startDex();
-  const page = await open('/c/conv_none');
+test('dex starts', startDex);
+
+inEveryLook('a person of a group signs in at dex, and others are told why not', async (options, name) => {
+  const page = await open('/c/conv_none', options);
   await dialogOf(page).getByRole('button', { name: 'Sign in with Example' }).click();
   await atDex(page, 'ann@example.com');
   await page.waitForURL(`${rig.url}/c/conv_none`);
@@ -120,7 +121,8 @@ test('a person of a group signs in at dex, and others are told why not', async (
   assert.equal(await page.evaluate(async () => (await fetch('/account')).status), 200); // the session holds
   await page.goto(`${rig.url}/session/callback?code=stale&state=stale`);
   await page.getByText('You are not signed in').waitFor();
-  await wantAccessible(page, 'a sign-in that was refused');
+  await wantFit(page, `a sign-in that was refused, ${name}`);
+  await shot(page, `chat-refused-sign-in-${name}`);
   await page.getByRole('link', { name: 'Back to sign-in' }).click();
   await page.waitForURL(`${rig.url}/`);
   await page.context().close();
@@ -129,7 +131,7 @@ test('a person of a group signs in at dex, and others are told why not', async (
     ['eve@example.com', /You have no account on this server/],
     ['bob@example.com', /has not verified your email address/],
   ]) {
-    const other = await open();
+    const other = await open('/', options);
     await dialogOf(other).getByRole('button', { name: 'Sign in with Example' }).click();
     await atDex(other, email);
     await other.getByText(told).waitFor();
@@ -145,7 +147,7 @@ test('an organisation admin by group sees the people of the organisation', async
   await page.waitForURL(`${rig.url}/admin`);
   await page.getByRole('link', { name: 'People' }).click();
   await page.locator('tr[data-person="ann@example.com"]').waitFor();
-  assert.equal(await page.locator('tr[data-person]').count(), 1); // not the boss, of another organisation
+  await eventually(async () => assert.equal(await page.locator('tr[data-person]').count(), 1)); // not the boss, of another organisation
   await page.context().close();
 });
 
@@ -183,7 +185,7 @@ test('what a group gives is set on the People page, and given at the next sign-i
     }
     const row = page.locator('tr[data-group="/eng/gpu"]');
     await row.waitFor();
-    assert.match(await row.innerText(), /\/eng\/gpu\s+acme\s+–\s+pro\s+polly/);
+    await eventually(async () => assert.match(await row.innerText(), /\/eng\/gpu\s+acme\s+–\s+pro\s+polly/));
     await wantFit(page, `groups, ${name}`);
     await shot(page, `admin-groups-${name}`);
     await page.closeClean();

@@ -96,6 +96,10 @@ inEveryLook('the admin page is accessible in every part, and by keys', async (op
   for (const section of ['now', 'fleet', 'requests', 'models', 'usage', 'keys', 'people', 'safety', 'audit', 'server', 'plan']) {
     await page.evaluate((s) => (location.hash = s), section);
     await page.locator(`header nav a[aria-current][href="#${section}"]`).waitFor();
+    await page.waitForFunction(() => {
+      const [all, chosen] = ['header nav', 'header nav [aria-current]'].map((s) => document.querySelector(s).getBoundingClientRect());
+      return chosen.left >= all.left - 1 && chosen.right <= all.right + 1; // it is in view, also where not all of them are
+    });
     await page.locator('main :is(.card, .scroll)').first().waitFor();
     await wantFit(page, `${section}, ${name}`);
     if (name === 'light') {

@@ -1,7 +1,7 @@
 // Chats that outgrow the context, and texts that go along as files.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { answerAtLength, answered, endless, kept, openPage, openPages, say, wantAccessible, writing } from './pages.mjs';
+import { answerAtLength, answered, endless, eventually, inEveryLook, kept, openPage, openPages, say, shot, wantFit, writing } from './pages.mjs';
 
 const rig = openPages('--context', '256');
 
@@ -44,7 +44,7 @@ test('where the middle may fade, an answer is longer than the context', async ()
   await page.reload();
   await answered(page);
   await page.click('[aria-label="Settings"]');
-  assert.ok(await page.isChecked('dialog input[value=slide]'));
+  await eventually(async () => assert.ok(await page.isChecked('dialog input[value=slide]')));
   await page.closeClean();
 });
 
@@ -64,21 +64,22 @@ test('what is refused for its length can be sent after all', async () => {
   await page.closeClean();
 });
 
-test('a message that can never fit is said to be too long, and leads back to itself', async () => {
-  const page = await openPage(rig);
+inEveryLook('a message that can never fit is said to be too long, and leads back to itself', async (options, name) => {
+  const page = await openPage(rig, options);
   const hopeless = 'The brave cat walks along the sea. '.repeat(200).trim();
   await page.fill('#prompt', hopeless);
   await page.getByText('This message is longer than the context of 256 tokens: shorten it.').waitFor();
-  await page.press('#prompt', 'Enter');
+  await say(page, hopeless);
   const refused = page.locator('.broken.error', { hasText: 'fit' });
   await refused.getByRole('button', { name: 'Edit' }).waitFor();
   assert.equal(await refused.getByRole('button', { name: 'Try again' }).count(), 0, 'which could only fail');
-  await wantAccessible(page, 'a message that can never fit');
+  await wantFit(page, `a message that can never fit, ${name}`);
+  await shot(page, `chat-too-long-${name}`);
   await refused.getByRole('button', { name: 'Edit' }).click();
   const box = page.locator('article.mine textarea');
-  assert.equal(await box.inputValue(), hopeless);
+  await eventually(async () => assert.equal(await box.inputValue(), hopeless));
   await box.fill('Hello!');
-  await box.press('Enter');
+  await page.locator('.editor').getByRole('button', { name: 'Send' }).click();
   await answered(page);
   const messages = await kept(rig, page);
   assert.equal(messages.at(-1).status, 'completed');
@@ -100,9 +101,9 @@ test('text files go along, pictures are refused, long pastes become files', asyn
   const [question] = await kept(rig, page);
   assert.equal(question.text, 'What does it declare?\n\n````go file=main.go\npackage main\n\nconst fence = "```"\n````');
   const mine = page.locator('article.mine').first();
-  assert.equal(await mine.locator('.said').innerText(), 'What does it declare?');
+  await eventually(async () => assert.equal(await mine.locator('.said').innerText(), 'What does it declare?'));
   await mine.locator('summary', { hasText: 'main.go' }).click();
-  assert.match(await mine.locator('pre').innerText(), /^package main/);
+  await eventually(async () => assert.match(await mine.locator('pre').innerText(), /^package main/));
 
   await page.press('#prompt', 'ArrowUp');
   await page.waitForFunction(() => document.activeElement?.value === 'What does it declare?');

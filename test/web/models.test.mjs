@@ -9,9 +9,10 @@ import { inEveryLook, openPage, openPages, shot, wantFit } from './pages.mjs';
 const rig = openPages();
 
 /** A server of model files. It sends half of a file, and the rest when it is told to. */
-const files = { url: '', release: null };
+const files = { url: '', released: new Map() };
 const http = createServer(async (request, response) => {
-  if (request.url !== '/tiny.gguf') {
+  const { released } = files.released.get(request.url) ?? {};
+  if (!released) {
     response.writeHead(404).end();
     return;
   }
@@ -28,13 +29,12 @@ const http = createServer(async (request, response) => {
   const part = files.body.subarray(begin, end);
   const half = part.length > 1 << 20 ? part.length >> 1 : part.length; // the file's head is asked for first
   response.write(part.subarray(0, half));
-  await files.released;
+  await released;
   response.end(part.subarray(half));
 });
 
 before(async () => {
   files.body = await readFile(new URL('../../internal/builtin/polly-mini.gguf', import.meta.url));
-  files.released = new Promise((resolve) => (files.release = resolve));
   http.listen(0, '127.0.0.1');
   await once(http, 'listening');
   files.url = `http://127.0.0.1:${http.address().port}`;
@@ -53,33 +53,44 @@ async function ask(model) {
   return (await fetch(`${rig.server.url}/v1/chat/completions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body })).status;
 }
 
-test('a model is pulled with its progress, loaded, asked, unloaded and removed', async () => {
-  const page = await openModels();
-  await pull(page, `${files.url}/tiny.gguf`);
-  const download = page.locator('[data-pull]');
+/** Offers a file, and returns what sends the rest of it. */
+function offer(path) {
+  let release;
+  const released = new Promise((resolve) => (release = resolve));
+  files.released.set(path, { released });
+  return release;
+}
+
+inEveryLook('a model is pulled with its progress, loaded, asked, unloaded and removed', async (options, name) => {
+  const tiny = `tiny-${name}`;
+  const release = offer(`/${tiny}.gguf`);
+  const page = await openModels(options);
+  await pull(page, `${files.url}/${tiny}.gguf`);
+  const download = page.locator(`[data-pull$="/${tiny}.gguf"]`);
   await download.getByText(/[1-9][\d.]* [kM]B of 6\.2 MB/).waitFor();
-  await shot(page, 'admin-models');
-  files.release();
-  const row = page.locator('[data-model=tiny]');
+  await wantFit(page, `a download, ${name}`);
+  await shot(page, `admin-models-pull-${name}`);
+  release();
+  const row = page.locator(`[data-model=${tiny}]`);
   await row.getByText('unloaded', { exact: true }).waitFor();
   await download.waitFor({ state: 'detached' });
 
-  await row.getByRole('button', { name: 'Load tiny', exact: true }).click();
+  await row.getByRole('button', { name: `Load ${tiny}`, exact: true }).click();
   await row.getByText('loaded', { exact: true }).waitFor();
-  assert.equal(await ask('tiny'), 200);
-  await row.getByRole('button', { name: 'Unload tiny' }).click();
+  assert.equal(await ask(tiny), 200);
+  await row.getByRole('button', { name: `Unload ${tiny}`, exact: true }).click();
   await row.getByText('unloaded', { exact: true }).waitFor();
-  assert.equal(await ask('tiny'), 200); // loaded by its request
+  assert.equal(await ask(tiny), 200); // loaded by its request
   await row.getByText('loaded', { exact: true }).waitFor();
 
-  await row.getByRole('button', { name: 'Remove tiny' }).click();
+  await row.getByRole('button', { name: `Remove ${tiny}`, exact: true }).click();
   await page.getByRole('button', { name: 'Keep it' }).click();
   await row.waitFor();
-  await row.getByRole('button', { name: 'Remove tiny' }).click();
+  await row.getByRole('button', { name: `Remove ${tiny}`, exact: true }).click();
   await page.locator('dialog').getByText('frees 6.2 MB').waitFor();
   await page.getByRole('button', { name: 'Remove it' }).click();
   await row.waitFor({ state: 'detached' });
-  assert.equal(await ask('tiny'), 404);
+  assert.equal(await ask(tiny), 404);
   await page.closeClean();
 });
 

@@ -34,6 +34,7 @@ inEveryLook('every route of the API is described, and found by a field', async (
   for (const path of ['/v1/embeddings', '/v1/rerank', '/v1/moderations', '/v1/batches', '/v1/messages', '/v1/responses']) assert.ok(path in paths, path);
   await page.fill('#find', 'top_logprobs chat/completions');
   await page.waitForFunction((n) => document.querySelectorAll('main section > details:not([hidden])').length < n, all);
+  await page.getByText('1 route', { exact: true }).waitFor();
   const chat = routes.filter({ has: page.getByText('/v1/chat/completions', { exact: true }) }).first();
   await chat.locator('summary').first().click();
   await chat.locator('li', { hasText: 'temperature' }).first().waitFor();

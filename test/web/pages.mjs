@@ -100,7 +100,7 @@ async function openLine(port) {
 
 /**
  * A page of a fresh browser profile. It must log no error, break no policy and
- * ask nobody but its own origin; close says so.
+ * ask nobody but its own origin; close says so. PARLEY_SLOW=4 has its scripts run at a quarter of their speed.
  */
 export async function openPage(rig, options = {}, path = '/', ready = '#app[data-alive] #prompt') {
   const context = await rig.browser.newContext({ viewport: { width: 1280, height: 800 }, reducedMotion: 'reduce', ...options });
@@ -110,6 +110,8 @@ export async function openPage(rig, options = {}, path = '/', ready = '#app[data
   context.on('weberror', (e) => faults.push(String(e.error())));
   context.on('request', (r) => new URL(r.url()).origin !== rig.url && !r.url().startsWith('blob:') && faults.push(`asked ${r.url()}`));
   const page = await context.newPage();
+  const rate = Number(process.env.PARLEY_SLOW);
+  if (rate > 1) await (await context.newCDPSession(page)).send('Emulation.setCPUThrottlingRate', { rate });
   await page.goto(withToken(rig, path));
   await page.waitForSelector(ready);
   page.closeClean = async () => {

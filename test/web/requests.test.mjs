@@ -1,7 +1,7 @@
 // The operator's list of requests: filters, pages, a stable order, and all of it in the address.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { inEveryLook, openPage, openPages, shot, wantFit } from './pages.mjs';
+import { eventually, inEveryLook, openPage, openPages, shot, wantFit } from './pages.mjs';
 
 const rig = openPages();
 
@@ -18,19 +18,22 @@ async function startsOf(page) {
   return list.data.map((l) => l.started);
 }
 
-test('requests are filtered and paged, in the order of their starts, and the address says how', async () => {
+test('requests are made', async () => {
   for (let i = 0; i < 55; i++) await ask({ model: i % 2 ? 'polly' : 'polly-mini' });
   await ask({ model: 'nope' });
-  const page = await openRequests({});
+});
+
+inEveryLook('requests are filtered and paged, in the order of their starts, and the address says how', async (options, name) => {
+  const page = await openRequests(options);
   await page.waitForFunction(() => document.querySelectorAll('tbody tr a').length === 50);
-  assert.match(await page.locator('[data-pages]').innerText(), /^1 to 50 of 56\. The latest 2,000 requests/);
+  await eventually(async () => assert.match(await page.locator('[data-pages]').innerText(), /^1 to 50 of 56\. The latest 2,000 requests/));
   const starts = await startsOf(page);
   assert.deepEqual(starts, starts.toSorted().toReversed());
 
   await page.getByRole('button', { name: 'Older' }).click();
   await page.waitForFunction(() => document.querySelectorAll('tbody tr a').length === 6);
-  assert.match(await page.locator('[data-pages]').innerText(), /^51 to 56 of 56/);
-  assert.ok((await startsOf(page))[0] <= starts.at(-1));
+  await eventually(async () => assert.match(await page.locator('[data-pages]').innerText(), /^51 to 56 of 56/));
+  await eventually(async () => assert.ok((await startsOf(page))[0] <= starts.at(-1)));
   await page.reload();
   await page.waitForFunction(() => document.querySelectorAll('tbody tr a').length === 6);
   await page.goBack();
@@ -42,15 +45,16 @@ test('requests are filtered and paged, in the order of their starts, and the add
   await page.selectOption('[data-filter="model"]', '');
   await page.selectOption('[data-filter="status"]', '404');
   await page.waitForFunction(() => document.querySelector('[data-pages]').textContent.includes('1 to 1 of 1.'));
-  assert.match(await rows(page).first().innerText(), /invalid 404/);
+  await eventually(async () => assert.match(await rows(page).first().innerText(), /invalid 404/));
 
   // What is chosen stays when one request is opened, and when the page is.
   await rows(page).first().locator('a').click();
   await page.waitForSelector('article h2');
   assert.equal(queryOf(page).status, '404');
+  await wantFit(page, `a request of a list, ${name}`);
   await page.reload();
   await page.waitForSelector('article h2');
-  assert.equal(await page.locator('[data-filter="status"]').inputValue(), '404');
+  await eventually(async () => assert.equal(await page.locator('[data-filter="status"]').inputValue(), '404'));
 
   await page.getByRole('button', { name: 'Show all' }).click();
   await page.waitForFunction(() => document.querySelector('[data-pages]').textContent.includes('of 56.'));
@@ -63,7 +67,7 @@ test('a time chooses requests, by form and by address', async () => {
   const from = Math.floor(Date.now() / 1000) - 3600;
   const page = await openRequests({}, `?from=${from}&until=${from + 60}`);
   await page.waitForSelector('text=No request that is kept is like this.');
-  assert.equal(new Date(await page.locator('#from').inputValue()).getTime() / 1000, from);
+  await eventually(async () => assert.equal(new Date(await page.locator('#from').inputValue()).getTime() / 1000, from));
   await page.locator('#until').fill('');
   await page.locator('#until').blur();
   await page.waitForFunction(() => document.querySelectorAll('tbody tr a').length > 0);
@@ -75,12 +79,11 @@ test('a time chooses requests, by form and by address', async () => {
   await page.keyboard.press('/');
   await page.waitForFunction(() => document.activeElement?.id === 'find');
   await page.keyboard.type('x');
-  assert.equal(await page.locator('#find').inputValue(), 'x');
+  await eventually(async () => assert.equal(await page.locator('#find').inputValue(), 'x'));
   await page.closeClean();
 });
 
 inEveryLook('the list is accessible and fits', async (options, name) => {
-  await ask({ model: 'polly' });
   const page = await openRequests(options);
   await rows(page).first().waitFor();
   await wantFit(page, `requests ${name}`);

@@ -1,7 +1,7 @@
 // The page of the autoscaler: what is wanted and why, forecast against reality, cost; in light, dark and on a phone.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { asOwner, inEveryLook, openPage, openPages, shot, wantFit } from './pages.mjs';
+import { asOwner, eventually, inEveryLook, openPage, openPages, shot, wantFit } from './pages.mjs';
 
 // No worker need be there: an autoscaler reports what it sees.
 const rig = openPages('--model', 'polly-mini', '--worker', 'http://127.0.0.1:9');
@@ -41,19 +41,18 @@ const number = async (page, name) => (await section(page).locator(`[data-number=
 test('without an autoscaler the page says how one is started', async () => {
   const page = await openScale();
   await page.getByText('No autoscaler has reported').waitFor();
-  assert.match(await page.locator('main').innerText(), /parley fleet scale/);
+  await eventually(async () => assert.match(await page.locator('main').innerText(), /parley fleet scale/));
   await page.closeClean();
 });
 
 test('what is wanted, what is there, why, and what it costs', async () => {
   await tell({});
   const page = await openScale();
-  assert.equal(await section(page).locator('[data-why]').innerText(), `5 workers are wanted, because ${report.why}.`);
-  assert.equal(await number(page, 'desired'), '5');
-  assert.equal(await number(page, 'ready'), '3');
-  assert.equal(await number(page, 'cost'), '$10.00');
-  const text = await section(page).innerText();
-  for (const want of ['adding', 'from 1 to 8', '1 starting', '12 expected', '$12.50 for those wanted', 'budget $20.00']) assert.ok(text.includes(want), `${want} is missing: ${text}`);
+  await eventually(async () => assert.equal(await section(page).locator('[data-why]').innerText(), `5 workers are wanted, because ${report.why}.`));
+  await eventually(async () => assert.equal(await number(page, 'desired'), '5'));
+  await eventually(async () => assert.equal(await number(page, 'ready'), '3'));
+  await eventually(async () => assert.equal(await number(page, 'cost'), '$10.00'));
+  for (const want of ['adding', 'from 1 to 8', '1 starting', '12 expected', '$12.50 for those wanted', 'budget $20.00']) await section(page).filter({ hasText: want }).waitFor();
   for (const title of ['Workers', 'Requests per second', 'Cost per hour']) await section(page).locator(`[data-chart="${title}"] path.line`).first().waitFor({ state: 'attached' });
   await page.getByRole('button', { name: '6 hours' }).click();
   await page.waitForFunction(() => location.hash.includes('range=6h'));
@@ -62,15 +61,22 @@ test('what is wanted, what is there, why, and what it costs', async () => {
 
 test('it follows the autoscaler, and says what is wrong', async () => {
   const page = await openScale();
+  await page.clock.install();
+  await page.reload();
   await section(page).waitFor();
-  await tell({ desired: 3, starting: 0, why: 'a quiet hour' });
+  /** Reports, and has the page ask at once. */
+  const tellPage = async (members) => {
+    await tell(members);
+    await page.clock.fastForward(5000);
+  };
+  await tellPage({ desired: 3, starting: 0, why: 'a quiet hour' });
   await page.waitForFunction(() => document.querySelector('[data-number="desired"]').textContent.trim() === '3');
   await section(page).getByText('steady').waitFor();
   const problem = 'the API server answered 403: add to its role in namespace llm the rule {apiGroups: ["apps"], resources: [deployments/scale], verbs: [update]}';
-  await tell({ problem });
+  await tellPage({ problem });
   await section(page).getByText(problem).waitFor();
   await section(page).getByText('cannot act').waitFor();
-  await tell({ target: 'statefulset/other', stands_by: 'gateway-0' });
+  await tellPage({ target: 'statefulset/other', stands_by: 'gateway-0' });
   await section(page, 'statefulset/other').getByText('gateway-0 scales').waitFor();
   await page.getByRole('link', { name: 'What to do when the number is wrong' }).click();
   await page.locator('h3.chosen', { hasText: 'Scaling' }).waitFor();
