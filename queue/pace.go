@@ -196,16 +196,12 @@ type rhythm struct {
 	present float64 // seconds
 	// least is the shortest that it was, forgotten slowly.
 	least float64
-	at    time.Time
-	// limit is how many may be written; 0 for any number. It is looked at anew
-	// every rhythmWindow.
+	// limit is how many may be written; 0 for any number. It is adjusted every
+	// rhythmWindow; since is when it last was.
 	limit float64
 	since time.Time
 	// workers write side by side.
 	workers int
-	// gap is the latest time between two tokens, and gapSeconds the same in seconds.
-	gap        time.Duration
-	gapSeconds float64
 }
 
 const (
@@ -221,29 +217,19 @@ const (
 	rises, falls = 1.05, 0.8
 )
 
-// learn takes in the time in which tokens of an entry came, and reports whether time has
-// passed since it was last called: the tokens of a pass often come at one time, and after
-// the same time.
-func (r *rhythm) learn(took time.Duration, tokens int, now time.Time) (later bool) {
+// learn takes in the time in which tokens of an entry came.
+func (r *rhythm) learn(took time.Duration, tokens int, now time.Time) {
+	x := float64(took) / float64(time.Second)
 	if tokens > 1 {
-		took /= time.Duration(tokens)
+		x /= float64(tokens)
 	}
-	if took != r.gap {
-		r.gap, r.gapSeconds = took, took.Seconds()
-	}
-	x := r.gapSeconds
 	if r.present == 0 {
-		r.present, r.least, r.at, r.since = x, x, now, now
-		return false
+		r.present, r.least, r.since = x, x, now
+		return
 	}
 	x = min(x, oddGap*r.present) // it may have been the reader who was slow
 	r.present += (x - r.present) / 32
-	if later = now != r.at; later {
-		r.least *= math.Exp(float64(now.Sub(r.at)) / float64(rhythmMemory))
-		r.at = now
-	}
 	r.least = min(r.least, r.present)
-	return later
 }
 
 // due reports whether it is time to adjust the limit.
@@ -252,6 +238,7 @@ func (r *rhythm) due(now time.Time) bool { return now.Sub(r.since) >= rhythmWind
 // adjust moves the limit to where the rhythm would be right, if it is
 // proportional to the number that is written, as it is where that matters.
 func (r *rhythm) adjust(running, held int, most time.Duration, now time.Time) {
+	r.least = min(r.least*math.Exp(float64(now.Sub(r.since))/float64(rhythmMemory)), r.present)
 	r.since = now
 	right := float64(running) * max(most.Seconds(), slowest*r.least) / r.present
 	switch {

@@ -284,12 +284,15 @@ func (q *Queue) Started(e *Entry, now time.Time) {
 func (q *Queue) Served(e *Entry, tokens int, now time.Time) {
 	if tokens > 0 {
 		q.pace.add(tokens)
-		if !e.wrote.IsZero() && q.rhythm.learn(now.Sub(e.wrote), tokens, now) && q.rhythm.due(now) {
-			q.rhythm.adjust(q.running, q.intake.entries, q.gaps.least(q.cfg.TokenMax), now)
+		if !e.wrote.IsZero() {
+			q.rhythm.learn(now.Sub(e.wrote), tokens, now)
 		}
 		e.wrote = now
 	}
 	if now != q.shed.at { // else nothing has passed since the last token of the same pass
+		if q.rhythm.due(now) {
+			q.rhythm.adjust(q.running, q.intake.entries, q.gaps.least(q.cfg.TokenMax), now)
+		}
 		q.observe(now)
 	}
 }
