@@ -50,14 +50,14 @@ test: ## everything a change must pass; installs what it needs, and prints what 
 
 # Long, and rarely finds what `make test` does not: the release builds compile all
 # dependencies again for three platforms (`make check` type-checks them instead), Helm is
-# compiled from source to render one chart (`make unit` renders it with a subset), and all
-# pairs of types and shapes are interpreted on GPU kernels (`make unit` takes every other one).
+# compiled from source to render one chart (`make unit` renders it with a subset), and
+# slow programs that define what is correct run all cases (`make unit` takes some of them).
 .PHONY: test-long
-test-long: release helm kernels test-cold ## what takes long and rarely finds anything: release builds, the chart rendered by Helm, every case of the GPU kernels, the cost of make test
+test-long: release helm cases test-cold ## what takes long and rarely finds anything: release builds, the chart rendered by Helm, all cases of kernels and models, the cost of make test
 
-.PHONY: kernels
-kernels: ## every case of the GPU kernels, on an interpreter
-	$(GO) test ./compute/cuda -count=1 -timeout 1h -args -all
+.PHONY: cases
+cases: ## all cases of the GPU kernels on an interpreter, and of the models on the reference
+	$(GO) test ./compute/cuda ./model -count=1 -timeout 1h -args -all
 
 # In seconds of processor time. The cost of a change is felt by everyone who submits one.
 TEST_BAR := 1500
@@ -111,6 +111,10 @@ screenshots: build ## the same, and renews the pictures of the documents: bin/sh
 .PHONY: web
 web: ## build the pages again after a change in web/src; needs node 20.19 or newer
 	cd web && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && npm run --silent build
+
+# Collecting garbage is a quarter of the processor time of these programs, and they end soon.
+check: export GOGC := 400
+check: export GOMEMLIMIT := 4GiB
 
 .PHONY: check
 check: ## gofmt, vet, types on all platforms, staticcheck and go fix, all without findings
