@@ -51,6 +51,7 @@ async function makeKey(page, name, fill = async () => undefined) {
 
 /** The key and the organisation of a look. */
 const ofLook = (name) => ({ key: `site-${name}`, organisation: `acme-${name}` });
+const undo = (page, what) => page.locator('.toast', { hasText: what }).last().getByRole('button', { name: 'Undo' }).click();
 const byName = (page, name) => page.getByRole('button', { name, exact: true });
 
 test('the first key may make others, and stays in this browser', async () => {
@@ -164,7 +165,7 @@ inEveryLook('a key is changed, blocked and rotated, an organisation is bounded a
   await form.getByRole('button', { name: 'Block', exact: true }).click();
   await page.locator(`tr[data-key="${key}"] .pill.bad`).waitFor();
   assert.equal((await chat(keys[name])).status, 401);
-  await page.getByRole('button', { name: 'Undo' }).last().click();
+  await undo(page, `${key} is blocked`);
   await page.locator(`tr[data-key="${key}"] .pill.bad`).waitFor({ state: 'detached' });
 
   const rotate = async (grace) => {
@@ -209,7 +210,7 @@ inEveryLook('a key is changed, blocked and rotated, an organisation is bounded a
     assert.equal((await chat(fresh)).status, 401);
   };
   await remove();
-  await page.getByRole('button', { name: 'Undo' }).last().click();
+  await undo(page, `${key} was deleted`);
   await page.locator(`tr[data-key="${key}"]`).waitFor();
   assert.equal((await chat(fresh)).status, 200);
   // An organisation goes when it has neither keys nor people, and can be brought back as it was.
@@ -226,7 +227,7 @@ inEveryLook('a key is changed, blocked and rotated, an organisation is bounded a
   await shot(page, `admin-delete-${name}`);
   await form.getByRole('button', { name: 'Delete', exact: true }).click();
   await organisation.waitFor({ state: 'detached' });
-  await page.getByRole('button', { name: 'Undo' }).last().click();
+  await undo(page, `${org} was deleted`);
   await page.locator(`tr[data-tenant="${org}"]`, { hasText: '7 at once' }).waitFor();
   await page.closeClean();
 });
