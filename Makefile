@@ -224,6 +224,10 @@ kv-same: ## 1,000 requests answered by one worker, and by one for prompts with o
 kv-choice: ## fetching prompts against computing them, over lengths and links, and what a gateway chooses; fails below its bar [CHOICES=5]
 	$(GO) test ./worker/host -run '^TestFetchOrCompute$$' -count=1 -v -timeout 30m -args -choice $(or $(CHOICES),5)
 
+.PHONY: kv-idle
+kv-idle: ## what a fleet pays that could move blocks and never does, in processor time; fails above its bar [IDLE=40]
+	$(GO) test ./worker/host -run '^TestIdleTransfers$$' -count=1 -v -timeout 30m -args -idle $(or $(IDLE),40)
+
 .PHONY: kv-trace
 kv-trace: ## what a fleet that moves blocks finds of the prompts of a trace in shared/data; fails below its bar
 	$(GO) test ./route -run '^TestConversationTraceWithTransfers$$' -count=1 -v -timeout 20m -args -bar .275

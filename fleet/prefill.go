@@ -134,7 +134,7 @@ func (f *Fleet) prefilled(p *attempt, done bool) {
 	if !done {
 		outcome = "prefill failed"
 	} else if u := p.record.Usage; u != nil {
-		p.member.paced(u)
+		f.paced(p, u)
 		p.member.totals.prompts += uint64(u.PromptTokens)
 		p.member.totals.cached += uint64(u.CachedTokens)
 	}

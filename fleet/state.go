@@ -78,7 +78,6 @@ type health struct {
 	barred    time.Time // it gets nothing before, because it rejects the key
 	condition Condition
 	reported  time.Time // when the probe began that found it so
-	rate      float64   // prompt tokens that it computes in a second; 0 if not known
 	since     time.Time // it is up
 	misses    int       // probes without an answer, in a row
 	crowd     int       // answers it had when it was lost
@@ -365,10 +364,9 @@ func (m *member) status(now time.Time, slowStart time.Duration) route.Status {
 	if c := &m.health.condition; m.Blocks != nil && c.Format != "" {
 		present := m.present(now)
 		s.Exchange = route.BlockExchange{
-			Format:      c.Format,
-			BlockBytes:  c.BlockBytes,
-			Gives:       present == Up || present == Draining,
-			PrefillRate: m.health.rate,
+			Format:     c.Format,
+			BlockBytes: c.BlockBytes,
+			Gives:      present == Up || present == Draining,
 		}
 	}
 	if up := now.Sub(m.health.since); slowStart > 0 && up < slowStart {

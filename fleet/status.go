@@ -156,21 +156,12 @@ func (f *Fleet) Findings() []CacheFinding {
 	return slices.Clone([]CacheFinding(f.findings))
 }
 
-// paced learns how fast the member computes prompts.
-func (m *member) paced(u *parley.Usage) {
-	tokens := u.PromptTokens - u.CachedTokens
-	if u.Outside || u.Prefill <= 0 || tokens < pacedLeast {
-		return
+// paced learns how fast the worker of an attempt computes prompts. The lock is held.
+func (f *Fleet) paced(l *attempt, u *parley.Usage) {
+	if !u.Outside {
+		f.router.Prefilled(l.decision.Worker, u.CachedTokens, u.PromptTokens, u.Prefill)
 	}
-	rate := float64(tokens) / u.Prefill.Seconds()
-	if m.health.rate == 0 {
-		m.health.rate = rate
-	}
-	m.health.rate += (rate - m.health.rate) / 8
 }
-
-// pacedLeast is how many tokens a prompt must have computed to tell how fast that is.
-const pacedLeast = 64
 
 // saw takes the usage of a complete answer.
 func (f *Fleet) saw(l *attempt, t *dispatch, u *parley.Usage) {
@@ -179,7 +170,9 @@ func (f *Fleet) saw(l *attempt, t *dispatch, u *parley.Usage) {
 	defer f.mu.Unlock()
 	l.member.totals.prompts += uint64(u.PromptTokens)
 	l.member.totals.cached += uint64(u.CachedTokens)
-	l.member.paced(u)
+	if t.moves == 0 {
+		f.paced(l, u)
+	}
 	if r.Embed {
 		return
 	}

@@ -73,14 +73,14 @@ func (f *Fleet) withdrawable(now time.Time) (pools []*withdraw.Peers) {
 				}}
 				pools = append(pools, known[k])
 			}
-			known[k].Workers = append(known[k].Workers, m.withdrawable(s, now))
+			known[k].Workers = append(known[k].Workers, f.withdrawableOf(m, s, now))
 		}
 	}
 	return pools
 }
 
-// withdrawable returns the member as a worker of one model. The lock is held.
-func (m *member) withdrawable(s seat, now time.Time) *withdraw.Worker {
+// withdrawableOf returns a member as a worker of one model. The lock is held.
+func (f *Fleet) withdrawableOf(m *member, s seat, now time.Time) *withdraw.Worker {
 	w := &withdraw.Worker{
 		Name:     m.Name,
 		Open:     m.present(now) == Up && m.breaker.Ready(now),
@@ -89,7 +89,7 @@ func (m *member) withdrawable(s seat, now time.Time) *withdraw.Worker {
 		Running:  m.health.condition.Running,
 		Waiting:  m.health.condition.Waiting,
 		Reported: m.health.reported,
-		Rate:     m.health.rate,
+		Rate:     f.router.PromptRate(s.id),
 		Owner:    s.id,
 	}
 	for l := range m.attempts {

@@ -136,7 +136,8 @@ func TestAWarmRequestStays(t *testing.T) {
 				t.Fatal(err)
 			}
 			f.mu.Lock()
-			f.members[0].health.rate = 3200
+			id := f.members[0].seats[0].id
+			f.router.Prefilled(id, 0, 3200, time.Second)
 			f.mu.Unlock()
 			var wg sync.WaitGroup
 			wg.Go(func() { hear(t.Context(), f, prompted(0, 20, busy)) })
@@ -145,7 +146,8 @@ func TestAWarmRequestStays(t *testing.T) {
 				t.Fatal(err)
 			}
 			f.mu.Lock()
-			f.members[1].health.rate = 3200 // 100 ms for the prompt
+			id = f.members[1].seats[0].id
+			f.router.Prefilled(id, 0, 3200, time.Second) // 100 ms for the prompt
 			f.mu.Unlock()
 			attempts, _, err := travel(t.Context(), f, prompted(1, 320, 1))
 			wg.Wait()

@@ -24,8 +24,6 @@ type BlockExchange struct {
 	BlockBytes int
 	// Gives is set while others can fetch from it: it is up, or draining.
 	Gives bool
-	// PrefillRate is how many tokens of prompts it computes in a second; 0 if not known.
-	PrefillRate float64
 }
 
 // A Transfer is what a worker should fetch before it computes a request.
@@ -38,12 +36,20 @@ type Transfer struct {
 	// Compute and Move are how long computing and fetching them is expected to take, and
 	// Within is after what time computing is the better choice in any case.
 	Compute, Move, Within time.Duration
+	// Link says what the estimate of Move is based on.
+	Link string
+
+	sharing float64 // transfers that share the link
 }
 
 // String returns the transfer in one line.
 func (t *Transfer) String() string {
-	return "fetch " + strconv.Itoa(t.More) + " tokens from " + t.Name + ": about " + rounded(t.Move) + ", computed " +
-		rounded(t.Compute)
+	return "fetch " + strconv.Itoa(t.More) + " tokens from " + t.Name + ": about " + t.times()
+}
+
+// times returns what was compared.
+func (t *Transfer) times() string {
+	return rounded(t.Move) + " (" + t.Link + "), computed " + rounded(t.Compute)
 }
 
 func rounded(d time.Duration) string { return d.Round(100 * time.Microsecond).String() }
@@ -51,24 +57,11 @@ func rounded(d time.Duration) string { return d.Round(100 * time.Microsecond).St
 const (
 	// fetchLeast is the least number of tokens that are worth a fetch.
 	fetchLeast = 64
-	// fetchLatency is what a fetch takes besides the bytes.
-	fetchLatency = 3 * time.Millisecond
-	// rateGuess and linkGuess are taken for speeds that are not known: tokens and bytes in
-	// a second.
-	rateGuess = 10_000
-	linkGuess = 1 << 30
 	// withinFactor is how many times the time that was expected a fetch gets.
 	withinFactor = 3
 	// linkRest is how long a way is not tried again on which fetches failed.
 	linkRest = 30 * time.Second
 )
-
-// A blockLink is what is known of the way between two workers.
-type blockLink struct {
-	from, to ID
-	speed    float64   // bytes in a second; 0 if not known
-	rests    time.Time // not to be tried before
-}
 
 // Fetch decides whether the worker of a decision should fetch blocks that it misses. It
 // must follow the [Router.Pick] of the same request, whose decision it completes.
@@ -77,7 +70,7 @@ func (r *Router) Fetch(q *Request, d *Decision, now time.Time) *Transfer {
 	if d.Uncached < fetchLeast || to.index == nil || to.status.Exchange.Format == "" {
 		return nil
 	}
-	var best *Transfer
+	var best, declined *Transfer
 	for id, from := range r.workers {
 		if from == nil || from == to || !from.gives(to) {
 			continue
@@ -87,14 +80,20 @@ func (r *Router) Fetch(q *Request, d *Decision, now time.Time) *Transfer {
 		if slices.Contains(q.HeldBy, ID(id)) {
 			held = (q.PromptTokens - 1) / from.BlockTokens * from.BlockTokens
 		}
-		if held-d.Cached < fetchLeast || best != nil && best.Tokens >= held {
+		if held-d.Cached < fetchLeast {
 			continue
 		}
-		if t := r.weigh(ID(id), d.Worker, held, held-d.Cached, now); t != nil {
+		t, worth := r.weigh(ID(id), d.Worker, held, held-d.Cached, now)
+		switch {
+		case worth && (best == nil || t.gain() > best.gain()):
 			best = t
+		case !worth && t != nil && (declined == nil || t.gain() > declined.gain()):
+			declined = t
 		}
 	}
-	d.fetch(best)
+	if d.fetch(best); best == nil {
+		d.Declined = declined
+	}
 	return best
 }
 
@@ -120,11 +119,13 @@ func (r *Router) Prefill(q *Request, d *Decision, now time.Time) (Decision, bool
 	}
 	from := r.workers[first.Worker]
 	held := q.PromptTokens / to.BlockTokens * to.BlockTokens
-	t := r.weigh(first.Worker, d.Worker, held, held-d.Cached, now)
-	if t == nil {
+	t, worth := r.weigh(first.Worker, d.Worker, held, held-d.Cached, now)
+	if !worth {
+		d.Declined = t
 		return Decision{}, false
 	}
-	computed := seconds(float64(first.Uncached+from.waiting) / r.prefillRate(from)) // they come as they are computed
+	pace := r.paceOf(from) // they come as they are computed
+	computed := pace.time(q.PromptTokens-first.Uncached, q.PromptTokens) + pace.time(0, from.waiting)
 	t.Within = max(t.Within, withinFactor*(t.Move+computed), prefillWithin)
 	d.fetch(t) // instead of what it would have fetched from elsewhere
 	return first, true
@@ -137,65 +138,31 @@ func (w *worker) gives(to *worker) bool {
 		w.index == to.index
 }
 
-// weigh returns the transfer of more tokens between two workers, nil if computing them
-// takes less time.
-func (r *Router) weigh(from, to ID, held, more int, now time.Time) *Transfer {
+// weigh returns the transfer of more tokens between two workers, and whether it is expected
+// to take less time than computing them. It returns nil if the way between them is not to be tried.
+func (r *Router) weigh(from, to ID, held, more int, now time.Time) (t *Transfer, worth bool) {
 	w := r.workers[to]
-	l := r.linkOf(from, to)
-	if l != nil && now.Before(l.rests) {
-		return nil
+	l := r.expected(from, to)
+	if now.Before(l.rests) {
+		return nil, false
 	}
-	speed := r.speed(l, to)
-	bytes := float64(more/w.BlockTokens) * float64(w.status.Exchange.BlockBytes)
-	sharing := float64(1 + max(w.moving, r.workers[from].moving))
-	t := &Transfer{From: from, Name: r.workers[from].Name, Tokens: held, More: more}
-	t.Compute = seconds(float64(more+w.waiting) / r.prefillRate(w)) // after what was sent before
-	t.Move = fetchLatency + seconds(bytes/speed*sharing)
-	if float64(t.Move) > r.cfg.FetchGain*float64(t.Compute) {
-		return nil
+	t = &Transfer{
+		From:    from,
+		Name:    r.workers[from].Name,
+		Tokens:  held,
+		More:    more,
+		Link:    l.String(),
+		sharing: float64(1 + max(w.moving, r.workers[from].moving)),
 	}
+	pace := r.paceOf(w)
+	t.Compute = pace.time(held-more, held) + pace.time(0, w.waiting) // after what was sent before
+	t.Move = l.time(float64(more/w.BlockTokens) * float64(w.status.Exchange.BlockBytes) * t.sharing)
 	t.Within = max(r.cfg.FetchTime, min(withinFactor*t.Move, t.Compute))
-	return t
+	return t, float64(t.Move)*l.doubt(now) <= r.cfg.FetchGain*float64(t.Compute)
 }
 
-// prefillRate returns how many tokens of prompts a worker computes in a second: as measured,
-// else as the mean of others with the same model and format.
-func (r *Router) prefillRate(w *worker) float64 {
-	if rate := w.status.Exchange.PrefillRate; rate > 0 {
-		return rate
-	}
-	sum, n := 0.0, 0
-	for _, o := range r.workers {
-		if o != nil && o.Model == w.Model && o.status.Exchange.Format == w.status.Exchange.Format &&
-			o.status.Exchange.PrefillRate > 0 {
-			sum, n = sum+o.status.Exchange.PrefillRate, n+1
-		}
-	}
-	if n == 0 {
-		return rateGuess
-	}
-	return sum / float64(n)
-}
-
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
-
-// speed returns how fast blocks come over a link: as measured, else as others that lead to
-// the same worker were.
-func (r *Router) speed(l *blockLink, to ID) float64 {
-	if l != nil && l.speed > 0 {
-		return l.speed
-	}
-	sum, n := 0.0, 0
-	for i := range r.links {
-		if o := &r.links[i]; o.to == to && o.speed > 0 {
-			sum, n = sum+o.speed, n+1
-		}
-	}
-	if n == 0 {
-		return linkGuess
-	}
-	return sum / float64(n)
-}
+// gain returns how much sooner a prompt is there with a transfer than without.
+func (t *Transfer) gain() time.Duration { return t.Compute - t.Move }
 
 func (r *Router) linkOf(from, to ID) *blockLink {
 	for i := range r.links {
@@ -240,11 +207,7 @@ func (r *Router) Fetched(d *Decision, bytes int64, took time.Duration, broken bo
 		l.rests = now.Add(linkRest)
 		return
 	}
-	speed := float64(bytes) / max(took-fetchLatency, took/2).Seconds()
-	if l.speed == 0 {
-		l.speed = speed
-	}
-	l.speed += (speed - l.speed) / 4
+	l.learn(float64(bytes)*d.Fetch.sharing, took, now)
 }
 
 // unlink forgets the ways from and to a worker.

@@ -28,9 +28,14 @@ func newCrossroads(t *testing.T, blockBytes int, rate float64) *crossroads {
 			Source:      kvindex.Source{Events: true, Replay: true, CapacityBlocks: 1 << 16},
 		}
 	}
-	can := BlockExchange{Format: "f", BlockBytes: blockBytes, Gives: true, PrefillRate: rate}
+	can := BlockExchange{Format: "f", BlockBytes: blockBytes, Gives: true}
 	c.holder = join(t, c.Router, member("holder"), Status{Ready: true, Exchange: can})
 	c.other = join(t, c.Router, member("other"), Status{Ready: true, Exchange: can})
+	if rate > 0 {
+		took := time.Duration(4096 / rate * float64(time.Second))
+		c.Prefilled(c.holder, 0, 4096, took)
+		c.Prefilled(c.other, 0, 4096, took)
+	}
 	tokens := make([]parley.Token, 4096)
 	for i := range tokens {
 		tokens[i] = parley.Token(i % 1000)
@@ -94,7 +99,8 @@ func TestBlocksAreFetchedWhereThatIsFaster(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newCrossroads(t, test.blockBytes, test.rate)
 			if test.link > 0 {
-				c.links = []blockLink{{from: c.holder, to: c.other, speed: test.link}}
+				l := c.link(c.holder, c.other)
+				l.learn(200<<20, latencyGuess+time.Duration((200<<20)/test.link*float64(time.Second)), c.now)
 			}
 			if test.change != nil {
 				test.change(c)
@@ -197,5 +203,105 @@ func TestPromptsGoToTheirRole(t *testing.T) {
 				t.Errorf("%v, %v", first, d)
 			}
 		})
+	}
+}
+
+// TestLinksHaveLatencyAndSpeed has fetches of two sizes tell both apart, and both follow a
+// link that changes.
+func TestLinksHaveLatencyAndSpeed(t *testing.T) {
+	l, now := &blockLink{}, time.Unix(0, 0)
+	near := func(what string, got, want float64) {
+		t.Helper()
+		if got < want*0.9 || got > want*1.1 {
+			t.Errorf("%s is %g, want %g", what, got, want)
+		}
+	}
+	took := func(latency time.Duration, speed, bytes float64) time.Duration { return latency + seconds(bytes/speed) }
+	l.learn(1e6, took(20*time.Millisecond, 100e6, 1e6), now)
+	if got := l.time(1e6); got < 25*time.Millisecond || got > 31*time.Millisecond {
+		t.Errorf("what was measured is expected to take %v, and took 30ms", got)
+	}
+	for range 20 {
+		l.learn(1e6, took(20*time.Millisecond, 100e6, 1e6), now)
+		l.learn(50e6, took(20*time.Millisecond, 100e6, 50e6), now)
+	}
+	near("latency", l.latency, 0.020)
+	near("speed", 1/l.byteTime, 100e6)
+	for range 20 {
+		l.learn(1e6, took(time.Millisecond, 1e9, 1e6), now)
+		l.learn(50e6, took(time.Millisecond, 1e9, 50e6), now)
+	}
+	near("latency", l.latency, 0.001)
+	near("speed", 1/l.byteTime, 1e9)
+	if s := l.String(); !strings.HasPrefix(s, "1ms and 1000.") || !strings.HasSuffix(s, " MB/s, of 81 measured") {
+		t.Error(s)
+	}
+}
+
+// TestSharedTransfersDoNotSlowALink has two fetches share a link: it is as fast as before.
+func TestSharedTransfersDoNotSlowALink(t *testing.T) {
+	c := newCrossroads(t, 1<<20, 500)
+	first, second := c.decide(t), Decision{}
+	c.Fetching(&first)
+	second = c.decide(t)
+	c.Fetching(&second)
+	c.Fetched(&second, 200<<20, latencyGuess+2*seconds(200<<20/1e9), false, c.now)
+	if l := c.expected(c.holder, c.other); l.byteTime < 0.95e-9 || l.byteTime > 1.05e-9 {
+		t.Errorf("%g s for a byte, want 1e-9: %v", l.byteTime, &l)
+	}
+	c.Fetched(&first, 0, 0, false, c.now)
+}
+
+// TestASlowLinkIsTriedAgain has a link be too slow, and time pass.
+func TestASlowLinkIsTriedAgain(t *testing.T) {
+	c := newCrossroads(t, 1<<20, 2000)
+	c.link(c.holder, c.other).learn(200<<20, 4*time.Second, c.now) // computing takes 1.6 s
+	if d := c.decide(t); d.Fetch != nil || d.Declined == nil ||
+		!strings.Contains(d.String(), "computes 3200 tokens that holder has: fetched about 4s") {
+		t.Errorf("%v", d)
+	}
+	c.now = c.now.Add(2 * linkDoubt)
+	if d := c.decide(t); d.Fetch == nil || d.Declined != nil || d.Fetch.Move < d.Fetch.Compute {
+		t.Errorf("%v", d)
+	}
+}
+
+// TestLongPromptsTakeLonger has a worker compute prompts whose time grows with the square.
+func TestLongPromptsTakeLonger(t *testing.T) {
+	var p promptPace
+	took := func(from, to int) time.Duration {
+		return 5*time.Millisecond + seconds(float64(to-from)*1e-5+lookback(from, to)*1e-9)
+	}
+	p.learn(0, 1000, took(0, 1000))
+	if got := p.time(0, 32_000); got < 300*time.Millisecond || got > 600*time.Millisecond {
+		t.Errorf("32,000 tokens after one prompt of 1,000: %v", got)
+	}
+	for range 20 {
+		for _, n := range []int{200, 1000, 8000, 16_000} {
+			p.learn(0, n, took(0, n))
+		}
+	}
+	want := took(16_000, 32_000) - 5*time.Millisecond
+	if got := p.time(16_000, 32_000); got < want*95/100 || got > want*105/100 {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// TestTheBetterSourceIsFetchedFrom has a worker hold a little less, behind a faster link.
+func TestTheBetterSourceIsFetchedFrom(t *testing.T) {
+	c := newCrossroads(t, 1<<20, 500)
+	near := join(t, c.Router, c.workers[c.holder].Member, c.workers[c.holder].status)
+	index, number := c.Index(near)
+	index.Apply(number, kvindex.Batch{Events: []kvindex.Event{
+		{Kind: kvindex.Stored, Keys: c.query.Prompts[0].Keys[:190]}}})
+	c.link(c.holder, c.other).learn(200<<20, 5*time.Second, c.now)
+	c.link(near, c.other).learn(200<<20, time.Second, c.now)
+	c.query.Avoid = []ID{c.holder, near}
+	d, err := c.Pick(&c.query, c.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x := c.Fetch(&c.query, &d, c.now); x == nil || x.From != near || x.More != 190*16 {
+		t.Errorf("%v", d)
 	}
 }

@@ -102,6 +102,9 @@ type Decision struct {
 	// Fetch is what the worker should fetch from another one, nil for nothing. Uncached
 	// does not count it.
 	Fetch *Transfer
+	// Declined is what the worker could have fetched and is to compute, because that is
+	// expected to take less time; nil for nothing.
+	Declined *Transfer
 	// Prompt is the name of the worker that computes Elsewhere tokens of the prompt for
 	// this one, by the means of their engines; empty for none. Uncached does not count them.
 	Prompt    string
@@ -151,6 +154,9 @@ func (d Decision) String() string {
 	}
 	if d.Fetch != nil {
 		b = append(append(b, ", "...), d.Fetch.String()...)
+	} else if t := d.Declined; t != nil {
+		number(", computes ", t.More)
+		b = append(append(append(append(b, " tokens that "...), t.Name...), " has: fetched about "...), t.times()...)
 	}
 	if d.Prompt != "" {
 		b = append(append(b, ", prompt computed by "...), d.Prompt...)

@@ -44,8 +44,7 @@ type Config struct {
 	// FetchTime is the least time that a worker gets to fetch blocks before it computes
 	// them; 0 means 250 ms.
 	FetchTime time.Duration
-	// FetchGain is how much of the time to compute a fetch may take, so that doubtful ones
-	// are not made; 0 means 0.8.
+	// FetchGain is how much of the time to compute a fetch may take; 0 means 1: all of it.
 	FetchGain float64
 	// Index is for the indexes of all block sizes, besides BlockTokens.
 	Index kvindex.Config
@@ -67,7 +66,7 @@ func (c *Config) setDefaults() error {
 	orDefault(&c.DiskCredit, 0.25)
 	orDefault(&c.TieTokens, 64)
 	orDefault(&c.FetchTime, 250*time.Millisecond)
-	orDefault(&c.FetchGain, 0.8)
+	orDefault(&c.FetchGain, 1)
 	var problems []error
 	for _, row := range []struct {
 		what     string
@@ -175,6 +174,7 @@ type worker struct {
 	waiting int     // tokens sent and not computed
 	running int     // requests sent and not done
 	moving  int     // fetches that it takes part in
+	pace    promptPace
 }
 
 // New returns a router without workers.

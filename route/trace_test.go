@@ -293,10 +293,11 @@ func (r *replay) run(t testing.TB) result {
 			t.Fatal(err)
 		}
 		f.router.Report(id, Status{Ready: true, Exchange: r.exchange})
+		f.router.Prefilled(id, 0, 20_000, time.Second)
 	}
 	for pair := range r.workers * r.workers { // as measured
 		from, to := ID(pair/r.workers), ID(pair%r.workers)
-		f.router.links = append(f.router.links, blockLink{from: from, to: to, speed: 10e9})
+		f.router.link(from, to).learn(10e9, time.Second+latencyGuess, f.now)
 	}
 	for i := range r.uses {
 		u := &r.uses[i]
@@ -381,10 +382,9 @@ func TestConversationTraceWithTransfers(t *testing.T) {
 	own := replay{uses: uses, workers: 8, tokens: 1_000_000, policy: kv.Learned}
 	without := own.run(t)
 	own.exchange = BlockExchange{
-		Format:      "f",
-		BlockBytes:  traceTokens * 128 << 10,
-		Gives:       true,
-		PrefillRate: 20_000,
+		Format:     "f",
+		BlockBytes: traceTokens * 128 << 10,
+		Gives:      true,
 	}
 	with := own.run(t)
 	t.Logf("conversation trace, 8 x 1.0 M: hit ratio, busiest to mean over all, its 95th percentile over minutes: "+

@@ -82,7 +82,7 @@ func (r *Router) warmFrom(to ID, keys []parley.BlockKey, taken int, now time.Tim
 		if held-has < fetchLeast || best != nil && best.Tokens >= held {
 			continue
 		}
-		if t := r.weigh(ID(id), to, held, held-has, now); t != nil {
+		if t, worth := r.weigh(ID(id), to, held, held-has, now); worth {
 			t.Within = max(t.Within, withinFactor*t.Move)
 			best = t
 		}

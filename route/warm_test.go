@@ -19,7 +19,7 @@ type warmth struct {
 func newWarmth(t *testing.T, capacity int) *warmth {
 	t.Helper()
 	w := &warmth{Router: newRouter(t, Config{}), now: time.Unix(1e6, 0)}
-	can := BlockExchange{Format: "f", BlockBytes: 1 << 16, Gives: true, PrefillRate: 500}
+	can := BlockExchange{Format: "f", BlockBytes: 1 << 16, Gives: true}
 	add := func(name string, s Status) ID {
 		return join(t, w.Router, Member{
 			Name:           name,
@@ -30,7 +30,8 @@ func newWarmth(t *testing.T, capacity int) *warmth {
 		}, s)
 	}
 	w.old, w.other = add("old", Status{Ready: true, Exchange: can}), add("other", Status{Ready: true, Exchange: can})
-	can.PrefillRate, can.Gives = 0, false
+	w.Prefilled(w.old, 0, 4096, 8*time.Second)
+	can.Gives = false
 	w.fresh = add("fresh", Status{Exchange: can})
 	return w
 }
@@ -108,8 +109,8 @@ func TestWarmUpIsBounded(t *testing.T) {
 		"another format":         func(w *warmth) { w.workers[w.fresh].status.Exchange.Format = "g" },
 		"another pool":           func(w *warmth) { w.workers[w.old].Pool = "elsewhere" },
 		"blocks cannot move":     func(w *warmth) { w.workers[w.fresh].status.Exchange.Format = "" },
-		"computing is faster":    func(w *warmth) { w.workers[w.old].status.Exchange.PrefillRate = 1e7 },
-		"the way is broken":      func(w *warmth) { w.links = []blockLink{{w.old, w.fresh, 0, w.now.Add(1)}} },
+		"computing is faster":    func(w *warmth) { w.workers[w.old].pace.weight[1] = 1e-7 },
+		"the way is broken":      func(w *warmth) { w.link(w.old, w.fresh).rests = w.now.Add(1) },
 		"memory is not known":    func(w *warmth) { w.workers[w.fresh].CapacityTokens = 0 },
 		"evicted since":          func(w *warmth) { w.Restarted(w.old) },
 		"a draining one is fine": nil,

@@ -365,12 +365,6 @@ func (p *PoolSpec) machine() (machine, error) {
 	return m, err
 }
 
-// prefillRate returns how many tokens of prompts a worker computes in a second, in passes of rows.
-func (m *machine) prefillRate(rows int) float64 {
-	took, _ := m.cost.Time(cost.Pass{}.Add(rows, 0))
-	return float64(rows) / took.Seconds()
-}
-
 func classOf(name string) (parley.Class, error) {
 	var names []string
 	for c := range parley.Class(parley.Classes) {

@@ -103,9 +103,8 @@ func newStation(p *PoolSpec, seed uint64, m *meter) (*station, error) {
 	}
 	if p.Prefill != nil {
 		t.exchange = exchange{route.BlockExchange{
-			Format:      "blocks",
-			BlockBytes:  machine.blockBytes,
-			PrefillRate: machine.prefillRate(p.StepTokens),
+			Format:     "blocks",
+			BlockBytes: machine.blockBytes,
 		}, cost.Bandwidth(p.Network)}
 		t.prompts = t.kind
 		t.prompts.name, t.prompts.role = p.Name+"-prefill", parley.RolePrefill

@@ -112,9 +112,15 @@ func (w *worker) join() (err error) {
 		CapacityTokens: w.sched.Blocks * blockTokens,
 		Source:         kvindex.Source{Events: true},
 	})
+	if err != nil {
+		return err
+	}
+	rows := w.sched.StepTokens
+	took, _ := w.cost.Time(cost.Pass{}.Add(rows, 0))
+	w.router.Prefilled(w.id, 0, rows, took)
 	w.phase = ready
 	w.report()
-	return err
+	return nil
 }
 
 // up reports whether the worker computes.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"parley/engine/kv"
+	"parley/internal/stat"
 )
 
 // Work is what makes a pass take time: how many rows it computes, and how many
@@ -27,7 +28,7 @@ func (w Work) Add(n, computed int) Work {
 // The zero value knows nothing and predicts no time at all.
 type Pace struct {
 	weight [3]float64 // seconds per unit of each feature
-	fit    least
+	fit    stat.Least
 	excess float64 // how far passes took longer than predicted, relatively
 	passes int
 }
@@ -68,8 +69,8 @@ func (p *Pace) Learn(w Work, took time.Duration) {
 		x[i] *= scale
 		predicted += x[i] * p.weight[i]
 	}
-	p.fit.add(x)
-	p.weight = p.fit.solve()
+	p.fit.Add(x)
+	p.weight = p.fit.Solve()
 	p.excess = max(p.excess*0.98, min(max(1-predicted, 0), 1)*0.5)
 	if p.passes <= 4 {
 		p.excess = 0

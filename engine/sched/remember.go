@@ -20,7 +20,7 @@ const rememberedWeight = 0.05
 
 // MarshalJSON writes what was learned.
 func (p Pace) MarshalJSON() ([]byte, error) {
-	return json.Marshal(memory{p.fit.known, p.fit.sums, p.passes})
+	return json.Marshal(memory{p.fit.Known, p.fit.Sums, p.passes})
 }
 
 // UnmarshalJSON reads what an earlier process learned. It predicts the same, and
@@ -33,11 +33,11 @@ func (p *Pace) UnmarshalJSON(text []byte) error {
 	*p = Pace{passes: l.Passes}
 	for i := range l.Known {
 		for j := range l.Known[i] {
-			p.fit.known[i][j] = l.Known[i][j] * rememberedWeight
+			p.fit.Known[i][j] = l.Known[i][j] * rememberedWeight
 		}
-		p.fit.sums[i] = l.Sums[i] * rememberedWeight
+		p.fit.Sums[i] = l.Sums[i] * rememberedWeight
 	}
-	p.weight = p.fit.solve()
+	p.weight = p.fit.Solve()
 	for i, w := range p.weight {
 		if !(w >= 0 && w <= math.MaxFloat32) || !(l.Known[i][i] >= 0) || l.Passes < 0 {
 			*p = Pace{}

@@ -26,14 +26,16 @@ func startFleet(t *testing.T, urls ...string) *fleet.Fleet {
 
 func startFleetWith(t *testing.T, cfg route.Config, urls ...string) *fleet.Fleet {
 	t.Helper()
-	f, err := fleet.New(fleet.Config{
-		Models:    []parley.Model{{ID: "polly-mini", ContextTokens: 2048}},
-		Pools:     []fleet.Pool{fleet.DefaultPool()},
-		SlowStart: -1,
-		StallMax:  -1,
-		ProbeWait: time.Minute,
-		Route:     cfg,
-	})
+	return startFleetOf(t, fleet.Config{Route: cfg}, urls...)
+}
+
+// startFleetOf sets what all fleets of tests have in common.
+func startFleetOf(t *testing.T, cfg fleet.Config, urls ...string) *fleet.Fleet {
+	t.Helper()
+	cfg.Models = []parley.Model{{ID: "polly-mini", ContextTokens: 2048}}
+	cfg.Pools = []fleet.Pool{fleet.DefaultPool()}
+	cfg.SlowStart, cfg.StallMax, cfg.ProbeWait = -1, -1, time.Minute
+	f, err := fleet.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

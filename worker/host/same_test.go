@@ -19,20 +19,22 @@ var sameRequests = flag.Int("same", 48,
 
 // TestTogetherAndApart answers random requests with one worker, and with two of which one
 // computes prompts and the other decodes what it fetches: greedily and with seeds, under
-// grammars, with long contexts, with all types of the pool. The one worker does not
-// speculate, the others do. The tokens must be the same.
+// grammars, with contexts of up to 8,192 tokens, with all types of the pool. The one worker does
+// not speculate, the others do. The tokens must be the same.
 func TestTogetherAndApart(t *testing.T) {
-	var fetched atomic.Int64
+	var fetched, long atomic.Int64
 	for kind := range compute.KVType(compute.KVTypes) {
 		t.Run(kind.String(), func(t *testing.T) {
-			model := Config{KVTokens: 32768, ContextTokens: 2048, KVType: kind}
+			model := Config{KVTokens: 8 * sameContext, ContextTokens: sameContext, KVType: kind}
 			a, urlA := startWorker(t, ServerConfig{Key: transferKey, Role: parley.RolePrefill}, model)
 			b, urlB := startWorker(t, ServerConfig{Key: transferKey, Role: parley.RoleDecode}, model)
 			f := startFleetWith(t, route.Config{FetchTime: maxFetch, FetchGain: 1e6}, urlA, urlB)
-			together := startHost(t, openBuiltin(t, "polly-mini"), Config{
+			ck := openBuiltin(t, "polly-mini")
+			ck.Config.Context = sameContext
+			together := startHost(t, ck, Config{
 				Name:          "polly-mini",
-				KVTokens:      32768,
-				ContextTokens: 2048,
+				KVTokens:      8 * sameContext,
+				ContextTokens: sameContext,
 				KVType:        kind,
 				NoSpeculation: true,
 			})
@@ -40,7 +42,10 @@ func TestTogetherAndApart(t *testing.T) {
 			rng := rand.New(rand.NewPCG(uint64(kind), 24))
 			requests := make([]*parley.Request, max(1, *sameRequests/compute.KVTypes))
 			for i := range requests {
-				requests[i] = sameRequest(rng, text)
+				requests[i] = sameRequest(rng, text, i%16 == 0)
+				if len(requests[i].Prompt) > 2048 {
+					long.Add(1)
+				}
 			}
 			each(requests, func(r *parley.Request) { sameTokens(t, f, together, r, &fetched) })
 			sound(t, a, b)
@@ -49,6 +54,8 @@ func TestTogetherAndApart(t *testing.T) {
 	if n := fetched.Load(); n < int64(*sameRequests)/2 {
 		t.Errorf("%d of %d requests fetched blocks: most were not apart", n, *sameRequests)
 	}
+	t.Logf("%d requests, %d with more than 2,048 tokens, %d with blocks that were fetched", *sameRequests, long.Load(),
+		fetched.Load())
 }
 
 // each has requests made, eight at once.
@@ -69,8 +76,12 @@ func each(requests []*parley.Request, do func(*parley.Request)) {
 	all.Wait()
 }
 
+// sameContext is the context of the workers that are compared: longer than the model was trained
+// for, which changes what it writes and not whether two workers write the same.
+const sameContext = 8192
+
 // sameRequest returns a random request: its prompt is of random pieces of a text.
-func sameRequest(rng *rand.Rand, text []parley.Token) *parley.Request {
+func sameRequest(rng *rand.Rand, text []parley.Token, long bool) *parley.Request {
 	r := &parley.Request{
 		Model:     "polly-mini",
 		MaxTokens: 1 + rng.IntN(40),
@@ -78,8 +89,8 @@ func sameRequest(rng *rand.Rand, text []parley.Token) *parley.Request {
 		Stop:      parley.Stop{IgnoreEnd: rng.IntN(2) == 0},
 	}
 	length := 300 + rng.IntN(400)
-	if rng.IntN(8) == 0 { // as long as the context
-		length = 2048 - r.MaxTokens
+	if long {
+		length = 2048 + rng.IntN(sameContext-2048-r.MaxTokens)
 	}
 	for len(r.Prompt) < length {
 		from := rng.IntN(len(text))

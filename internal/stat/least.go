@@ -1,26 +1,29 @@
-package sched
+package stat
 
-// least finds the three weights, none of them negative, under which measured
+// Least finds the three weights, none of them negative, under which measured
 // features sum up to one as nearly as can be: least squares, of which old
-// measurements are forgotten.
+// measurements are forgotten. The zero value knows nothing.
 //
 // It forgets only in the direction of what is measured anew. While all
 // measurements are alike, what is known about others stays as it is: plain
 // forgetting would lose it, and the next one that differs would throw the
 // weights far off.
-type least struct {
-	known [3][3]float64 // sum of the products of features with each other
-	sums  [3]float64    // sum of the features
+type Least struct {
+	// Forgetting is the share of what was known in the direction of a measurement that is
+	// lost with it; 0 means 0.004. Half as much is lost of all else.
+	Forgetting float64
+	// Known is the sum of the products of features with each other, Sums that of the features.
+	Known [3][3]float64
+	Sums  [3]float64
 	// free are the best weights of any sign, and explained how much of the squares they
-	// explain, as solve found them.
+	// explain, as Solve found them.
 	free      [3]float64
 	explained float64
 }
 
 const (
-	// special is the share of what was known in a direction that survives a
-	// measurement in it, general the share of all else.
-	special, general = 0.996, 0.998
+	// forgetting is that of a [Least] which does not say.
+	forgetting = 0.004
 	// doubt is what stands for no knowledge at all, so that there is always a
 	// solution; tiny beside any measurement.
 	doubt = 1e-6
@@ -29,39 +32,43 @@ const (
 	alike = 1e-12
 )
 
-// add takes in the features of one measurement. It is called in turns with solve.
-func (l *least) add(x [3]float64) {
+// Add takes in the features of one measurement. It is called in turns with Solve.
+func (l *Least) Add(x [3]float64) {
 	free := l.free
 	if l.explained == 0 {
-		free = l.solve()
+		free = l.Solve()
 	}
 	var seen [3]float64 // known · x
 	strength := 0.0
 	for i := range x {
 		for j := range x {
-			seen[i] += l.known[i][j] * x[j]
+			seen[i] += l.Known[i][j] * x[j]
 		}
 		strength += x[i] * seen[i]
 	}
-	forgotten := 0.0
+	lose := l.Forgetting
+	if lose == 0 {
+		lose = forgetting
+	}
+	forgotten, general := 0.0, 1-lose/2
 	if strength > 0 {
-		forgotten = (1 - special) / strength
+		forgotten = lose / strength
 	}
 	for i := range x {
 		for j := range x {
 			lost := forgotten * seen[i] * seen[j]
-			l.known[i][j] = x[i]*x[j] + general*(l.known[i][j]-lost)
-			l.sums[i] -= lost * free[j]
+			l.Known[i][j] = x[i]*x[j] + general*(l.Known[i][j]-lost)
+			l.Sums[i] -= lost * free[j]
 		}
-		l.sums[i] = x[i] + general*l.sums[i]
+		l.Sums[i] = x[i] + general*l.Sums[i]
 	}
 }
 
 // all says that every weight may be other than zero; a choice has a bit for each.
 const all = 1<<3 - 1
 
-// solve returns the best weights.
-func (l *least) solve() (best [3]float64) {
+// Solve returns the best weights.
+func (l *Least) Solve() (best [3]float64) {
 	most := 0.0
 	for choice := 1; choice <= all; choice++ {
 		l.free, l.explained = l.among(choice)
@@ -75,8 +82,8 @@ func (l *least) solve() (best [3]float64) {
 // among returns the best weights if only the chosen ones are not zero, of any
 // sign, and how much of the squares they explain: nothing if the measurements do not
 // tell the chosen ones apart.
-func (l *least) among(choice int) (w [3]float64, explained float64) {
-	a, b := l.known, l.sums
+func (l *Least) among(choice int) (w [3]float64, explained float64) {
+	a, b := l.Known, l.Sums
 	chosen := func(i int) bool { return choice&(1<<i) != 0 }
 	whole := [3]float64{a[0][0] + doubt, a[1][1] + doubt, a[2][2] + doubt}
 	for i := range a {
@@ -109,7 +116,7 @@ func (l *least) among(choice int) (w [3]float64, explained float64) {
 			w[i] -= a[i][j] * w[j]
 		}
 		w[i] /= a[i][i]
-		explained += l.sums[i] * w[i]
+		explained += l.Sums[i] * w[i]
 	}
 	return w, explained
 }
