@@ -91,9 +91,8 @@ func (r *Router) Fetch(q *Request, d *Decision, now time.Time) *Transfer {
 			declined = t
 		}
 	}
-	if d.fetch(best); best == nil {
-		d.Declined = declined
-	}
+	d.fetch(best)
+	d.decline(declined)
 	return best
 }
 
@@ -121,7 +120,7 @@ func (r *Router) Prefill(q *Request, d *Decision, now time.Time) (Decision, bool
 	held := q.PromptTokens / to.BlockTokens * to.BlockTokens
 	t, worth := r.weigh(first.Worker, d.Worker, held, held-d.Cached, now)
 	if !worth {
-		d.Declined = t
+		d.decline(t)
 		return Decision{}, false
 	}
 	pace := r.paceOf(from) // they come as they are computed

@@ -62,12 +62,15 @@ func (l *blockLink) learn(bytes float64, took time.Duration, now time.Time) {
 // time returns how long bytes are expected to take.
 func (l *blockLink) time(bytes float64) time.Duration { return seconds(l.latency + bytes*l.byteTime) }
 
-// doubt returns by how much the link may be faster by now than it was.
+// doubt returns which part of the time that was measured a transfer may take: less where that
+// was long ago, or was measured once or twice. A link on which one transfer was slow by chance would
+// never be measured again otherwise.
 func (l *blockLink) doubt(now time.Time) float64 {
-	if l.measured == 0 {
+	if l.measured == 0 { // guesses are high
 		return 1
 	}
-	return math.Exp2(-max(0, now.Sub(l.last).Seconds()) / linkDoubt.Seconds())
+	few := 1 / float64(1+l.measured)
+	return (1 - few*few) * math.Exp2(-max(0, now.Sub(l.last).Seconds())/linkDoubt.Seconds())
 }
 
 // String returns what is known of the link.
@@ -141,7 +144,8 @@ func (r *Router) paceOf(w *worker) *promptPace {
 		return &w.pace
 	}
 	for _, o := range r.workers {
-		if o != nil && o.Model == w.Model && o.status.Exchange.Format == w.status.Exchange.Format && o.pace.measured > 0 {
+		if o != nil && o.pace.measured > 0 && o.Model == w.Model &&
+			o.status.Exchange.Format == w.status.Exchange.Format {
 			return &o.pace
 		}
 	}

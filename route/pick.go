@@ -121,6 +121,13 @@ func (d *Decision) fetch(t *Transfer) {
 	}
 }
 
+// decline notes what the worker could have fetched, if it fetches nothing.
+func (d *Decision) decline(t *Transfer) {
+	if d.Fetch == nil {
+		d.Declined = t
+	}
+}
+
 // pair notes that another worker computes the prompt.
 func (d *Decision) pair(name string) { d.Prompt, d.Elsewhere, d.Uncached = name, d.Uncached, 0 }
 

@@ -126,16 +126,17 @@ func TestFetchOrCompute(t *testing.T) {
 					good, all = good+x.right(), all+len(x.fetched)
 					right = fmt.Sprintf("%d of %d", x.right(), len(x.fetched))
 				}
-				fmt.Fprintf(out, "%s\t%d\t%.1f\t%.1f\t%.2f\t%.2f..%.2f\t%d of %d\t%s\t\n", name, n, stat.Median(x.compute),
-					stat.Median(x.fetch), ratio, at.Low, at.High, x.fetches(), len(x.fetched), right)
+				fmt.Fprintf(out, "%s\t%d\t%.1f\t%.1f\t%.2f\t%.2f..%.2f\t%d of %d\t%s\t\n", name, n,
+					stat.Median(x.compute), stat.Median(x.fetch), ratio, at.Low, at.High, x.fetches(), len(x.fetched),
+					right)
 				t.Logf("%d tokens: %s", n, c.reason)
 			}
 		})
 	}
 	out.Flush()
 	share := float64(good) / float64(max(1, all))
-	fmt.Printf("a choice is right if it takes at most 5 %% longer than the faster way, by the median ratio of the rounds: "+
-		"%d of %d, %.3f (bar %.2f)\n", good, all, share, choiceBar)
+	fmt.Printf("a choice is right if it takes at most 5 %% longer than the faster way, by the median ratio of the "+
+		"rounds: %d of %d, %.3f (bar %.2f)\n", good, all, share, choiceBar)
 	fmt.Printf("left out: %d choices where the 95 %% interval of that ratio reaches more than 5 %% to both sides of 1 "+
 		"(at most %.2f of all)\n", open, choiceOpen)
 	if share < choiceBar {
