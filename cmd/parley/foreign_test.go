@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// A door shows only some routes of a server, and can break answers off.
+// A door shows only some routes of a server, or all if none are named, and can break answers off.
 type door struct {
 	*httptest.Server
 	routes   []string
@@ -41,8 +41,15 @@ func newDoor(t *testing.T, to string, routes ...string) *door {
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}
 	d.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if slices.Contains(d.routes, r.URL.Path) {
+		if len(d.routes) == 0 || slices.Contains(d.routes, r.URL.Path) {
 			if r.Method == http.MethodPost {
+				// A server may answer before the proxy has seen the end of the body, and the proxy would
+				// break that answer off.
+				body, err := io.ReadAll(r.Body)
+				if err != nil {
+					panic(http.ErrAbortHandler)
+				}
+				r.Body = io.NopCloser(bytes.NewReader(body))
 				d.asked.Add(1)
 				defer context.AfterFunc(r.Context(), func() { d.left.Add(1) })()
 			}
@@ -73,8 +80,13 @@ func (c *cutting) WriteHeader(status int) {
 }
 
 func (c *cutting) Write(p []byte) (int, error) {
+	before := c.n
 	c.n += int64(len(p))
 	if most := c.door.cutAfter.Load(); c.posted && most >= 0 && c.n > most {
+		if before < most { // the bytes up to there are read, however many came at once
+			_, _ = c.ResponseWriter.Write(p[:most-before])
+			_ = http.NewResponseController(c.ResponseWriter).Flush()
+		}
 		panic(http.ErrAbortHandler)
 	}
 	return c.ResponseWriter.Write(p)
