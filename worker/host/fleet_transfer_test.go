@@ -29,11 +29,13 @@ func startFleetWith(t *testing.T, cfg route.Config, urls ...string) *fleet.Fleet
 	return startFleetOf(t, fleet.Config{Route: cfg}, urls...)
 }
 
-// startFleetOf sets what all fleets of tests have in common.
+// startFleetOf sets what all fleets of tests have in common. Workers join the pools in turn.
 func startFleetOf(t *testing.T, cfg fleet.Config, urls ...string) *fleet.Fleet {
 	t.Helper()
 	cfg.Models = []parley.Model{{ID: "polly-mini", ContextTokens: 2048}}
-	cfg.Pools = []fleet.Pool{fleet.DefaultPool()}
+	if len(cfg.Pools) == 0 {
+		cfg.Pools = []fleet.Pool{fleet.DefaultPool()}
+	}
 	cfg.SlowStart, cfg.StallMax, cfg.ProbeWait = -1, -1, time.Minute
 	f, err := fleet.New(cfg)
 	if err != nil {
@@ -45,7 +47,7 @@ func startFleetOf(t *testing.T, cfg fleet.Config, urls ...string) *fleet.Fleet {
 		}
 	})
 	for i, url := range urls {
-		dialer := fleet.Dialer{Pool: "default", ParleyKey: transferKey}
+		dialer := fleet.Dialer{Pool: cfg.Pools[i%len(cfg.Pools)].Name, ParleyKey: transferKey}
 		m, err := dialer.Connect(t.Context(), discover.Address{Name: fmt.Sprint("w", i), URL: url})
 		if err != nil {
 			t.Fatal(err)

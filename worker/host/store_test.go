@@ -10,7 +10,9 @@ import (
 
 	"parley"
 	"parley/compute"
+	"parley/fleet"
 	"parley/internal/testkit"
+	"parley/route"
 	"parley/worker"
 	"parley/worker/kvstore"
 )
@@ -289,4 +291,42 @@ func TestStoreWithRoles(t *testing.T) {
 		}
 		sound(t, a, b)
 	}
+}
+
+// TestStoreWithPools has a worker of one pool compute a prompt, and one of another pool asked for it: workers
+// of two pools do not fetch from each other, and share what is in the store.
+func TestStoreWithPools(t *testing.T) {
+	url := testkit.StartRedis(t).URL
+	first, second := openStore(t, url), openStore(t, url)
+	a, urlA := startWorker(t, ServerConfig{Key: transferKey},
+		Config{KVTokens: 8192, ContextTokens: 2048, KVStore: first})
+	b, urlB := startWorker(t, ServerConfig{Key: transferKey},
+		Config{KVTokens: 8192, ContextTokens: 2048, KVStore: second})
+	f := startFleetOf(t, fleet.Config{
+		Route: route.Config{FetchTime: maxFetch, FetchGain: 1e6},
+		Pools: []fleet.Pool{
+			{Name: "one", Purpose: fleet.AnyPurpose, Tenants: []string{"one"}},
+			{Name: "two", Purpose: fleet.AnyPurpose, Tenants: []string{"two"}},
+		},
+	}, urlA, urlB)
+	r := transferPrompt(t, a)
+	r.Tenant = "one"
+	want, _, all := askFleet(t, f, r)
+	awaitWrites(t, fullBlocks(r), first)
+	r.Tenant = "two"
+	got, u, moved := askFleet(t, f, r)
+	if len(all) != 1 || all[0].Pool != "one" || len(moved) != 1 || moved[0].Pool != "two" {
+		t.Fatalf("%+v, then %+v", all, moved)
+	}
+	full := fullBlocks(r) * compute.BlockTokens
+	if !slices.Equal(got, want) || u.CachedTokens != full {
+		t.Errorf("%v, want %v; %d of %d tokens cached", got, want, u.CachedTokens, full)
+	}
+	if x := moved[0].Transfer; x == nil || x.From == "w0" || x.CameTokens != full || x.Miss != "" {
+		t.Errorf("%+v", x)
+	}
+	if n := counted(t, second, "parley_kv_store_read_tokens_total", ""); n != float64(full) {
+		t.Errorf("%v tokens were read from the store, want %d", n, full)
+	}
+	sound(t, a, b)
 }
