@@ -104,17 +104,22 @@ func hopperShapes(t weights.DType) []matrixKernel {
 	}
 	l := layouts[t]
 	few := []quantTile{{"8", 1, 1, 8, 4, 3, 4}, {"8_tall", 2, 1, 8, 1, 5, 4}, {"32", 2, 1, 32, 4, 3, 2},
-		{"32_tall", 4, 1, 32, 4, 3, 2}, {"64", 2, 2, 64, 4, 3, 2}, {"64_tall", 4, 2, 64, 1, 4, 2}}
+		{"32_tall", 4, 1, 32, 4, 3, 2}, {"64", 2, 2, 64, 4, 3, 2}, {"64_three", 3, 1, 64, 4, 3, 2},
+		{"64_seven", 7, 1, 64, 1, 4, 2}}
 	if l.record == 256 {
 		few = []quantTile{{"8", 1, 1, 8, 4, 4, 1}, {"8_tall", 2, 1, 8, 4, 3, 1}, {"32", 2, 1, 32, 4, 3, 1},
-			{"32_tall", 4, 1, 32, 4, 2, 1}, {"64", 2, 2, 64, 4, 2, 1}, {"64_tall", 4, 2, 64, 1, 3, 1}}
+			{"32_tall", 4, 1, 32, 4, 2, 1}, {"64", 2, 2, 64, 4, 2, 1}, {"64_seven", 7, 1, 64, 1, 3, 1}}
 	}
 	var all []matrixKernel
 	for _, s := range few {
 		threads := s.strips*s.shares*s.parts*32 + 32
 		shared := l.sharedQ(s.strips, s.rows/8, s.stages*s.parts*s.records)
 		shape := earlyKernel(fmt.Sprintf("linear_%s_%s", l.name, s.name), threads, shared)
-		all = append(all, matrixKernel{kernel: kernel{Kernel: shape}, strips: s.strips, rows: s.rows})
+		k := matrixKernel{kernel: kernel{Kernel: shape}, strips: s.strips, rows: s.rows}
+		if s.rows == 64 {
+			k.stage = l.sharedQ(s.strips, s.rows/8, 1)
+		}
+		all = append(all, k)
 	}
 	return all
 }

@@ -187,11 +187,14 @@ func (c *CUDA) kernelFor(all []matrixKernel, rows, outputs, tile int) *matrixKer
 		all[best].blocks(rows, outputs) < c.device.Multiprocessor*3/4 {
 		best--
 	}
+	if all[best].stage > 0 {
+		return c.quickest(all, rows, outputs, all[best].rows)
+	}
 	return &all[best]
 }
 
 // quickest chooses the kernel of which a multiprocessor copies the fewest bytes: that is what limits products
-// of small numbers.
+// of small numbers. With a tile, it is one of that many rows.
 func (c *CUDA) quickest(all []matrixKernel, rows, outputs, tile int) *matrixKernel {
 	var best *matrixKernel
 	least := 0

@@ -2,3 +2,4 @@
 #include "quant90.cuh"
 
 QUANT90(q4_0, Q4_0, 3, 5, 3, 3, 3, 4, 1, 4, 4, 2)
+QUANT90_THREE(q4_0, Q4_0)

@@ -120,4 +120,8 @@ template <int TYPE, int WM, int WN, int NT, int PARTS, int STAGES, int KS> FORCE
 	KERNEL(288) void linear_##name##_32(LinearArgs a) { quant90<type, 2, 1, 4, 4, mid, mks>(a); } \
 	KERNEL(544) void linear_##name##_32_tall(LinearArgs a) { quant90<type, 4, 1, 4, 4, wide, mks>(a); } \
 	KERNEL(544) void linear_##name##_64(LinearArgs a) { quant90<type, 2, 2, 8, 4, more, mks>(a); } \
-	KERNEL(288) void linear_##name##_64_tall(LinearArgs a) { quant90<type, 4, 2, 8, 1, many, mks>(a); }
+	KERNEL(256) void linear_##name##_64_seven(LinearArgs a) { quant90<type, 7, 1, 8, 1, many, mks>(a); }
+
+// Only records of 64 columns leave room for three strips in quarters.
+#define QUANT90_THREE(name, type) \
+	KERNEL(416) void linear_##name##_64_three(LinearArgs a) { quant90<type, 3, 1, 8, 4, 3, 2>(a); }
