@@ -14,13 +14,16 @@ import (
 	"parley/worker/meter"
 )
 
+// gpu is a backend that computes on one.
+type gpu interface{ Device() libcuda.Device }
+
 // startMeter returns what measures the GPU that a model computes on, nil for the processor.
 func (p *Plan) startMeter(backend compute.Backend, s *weights.Summary) *meter.Meter {
-	gpu, ok := backend.(interface{ Device() libcuda.Device })
+	computing, ok := backend.(gpu)
 	if !ok {
 		return nil
 	}
-	device := gpu.Device()
+	device := computing.Device()
 	read, err := deviceReader(device)
 	if err != nil && p.cfg.Log != nil {
 		p.cfg.Log.Info("driver's measurements not available", "device", device.Name, "because", err)

@@ -73,6 +73,11 @@ func Start(plan *Plan) (*Host, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("model %s: %w", cfg.Name, err), backend.Close())
 	}
+	if _, isGPU := backend.(gpu); isGPU {
+		if err := plan.warmUpPass(network); err != nil {
+			return nil, errors.Join(fmt.Errorf("model %s: %w", cfg.Name, err), backend.Close())
+		}
+	}
 	d, err := plan.loadDraft(backend, tokenizer)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("model %s: %w", cfg.Name, err), backend.Close())
