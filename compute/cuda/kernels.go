@@ -100,7 +100,7 @@ func hopperShapes(t weights.DType) []matrixKernel {
 	if !quantized(t) {
 		return hopperShapes16("linear_"+layouts[t].name, 1,
 			[]hopperTile{{1, 8, 3, 8}, {2, 8, 4, 4}, {4, 8, 3, 4}, {2, 16, 3, 4}, {4, 16, 5, 2}, {2, 32, 5, 2},
-				{4, 32, 4, 2}, {2, 64, 4, 2}, {4, 64, 3, 2}, {4, 128, 4, 1}, {8, 256, 4, 1}})
+				{4, 32, 4, 2}, {2, 64, 4, 2}, {4, 64, 3, 2}, {4, 128, 4, 1}, {8, 128, 6, 1}, {8, 256, 4, 1}})
 	}
 	l := layouts[t]
 	few := []quantTile{{"8", 1, 1, 8, 4, 3, 4}, {"8_tall", 2, 1, 8, 1, 5, 4}, {"32", 2, 1, 32, 4, 3, 2},
@@ -140,9 +140,10 @@ var pairTiles = []hopperTile{{1, 8, 3, 4}, {2, 8, 4, 2}, {4, 8, 3, 2}, {2, 16, 4
 // matrices (sides) at once. From 65 rows on they use warpgroups.
 func hopperShapes16(name string, sides int, tiles []hopperTile) (all []matrixKernel) {
 	for _, s := range tiles {
-		threads, resident := s.strips*32+32, 2
+		threads, resident, stage := s.strips*32+32, 2, 0
 		if s.rows > 64 {
 			threads = s.strips*32 + 128
+			stage = sides*s.strips*2048 + s.rows*128
 		}
 		switch {
 		case s.strips > 4:
@@ -157,6 +158,7 @@ func hopperShapes16(name string, sides int, tiles []hopperTile) (all []matrixKer
 			strips:   s.strips,
 			rows:     s.rows,
 			resident: resident,
+			stage:    stage,
 		})
 	}
 	return all

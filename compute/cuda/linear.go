@@ -188,18 +188,21 @@ func (c *CUDA) kernelFor(all []matrixKernel, rows, outputs, tile int) *matrixKer
 		best--
 	}
 	if all[best].stage > 0 {
-		return c.quickest(all, rows, outputs, all[best].rows)
+		return c.quickest(all, rows, outputs, tile)
 	}
 	return &all[best]
 }
 
-// quickest chooses the kernel of which a multiprocessor copies the fewest bytes: that is what limits products
-// of small numbers. With a tile, it is one of that many rows.
+// quickest chooses the kernel of which a multiprocessor copies the fewest bytes, among those that copies limit. With a
+// tile, it is one of that many rows.
 func (c *CUDA) quickest(all []matrixKernel, rows, outputs, tile int) *matrixKernel {
 	var best *matrixKernel
 	least := 0
 	for i := range all {
 		k := &all[i]
+		if k.stage == 0 {
+			continue
+		}
 		rounds := (k.blocks(rows, outputs) + c.device.Multiprocessor - 1) / c.device.Multiprocessor
 		if bytes := rounds * k.stage; (tile == 0 || k.rows == tile) && (best == nil || bytes < least) {
 			best, least = k, bytes
