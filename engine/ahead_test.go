@@ -47,6 +47,25 @@ func TestPlanningHappensWhileTheDeviceComputes(t *testing.T) {
 	})
 }
 
+// TestNothingIsExposedAfterIdling answers on a device that is never waited for: the second pass is launched before the
+// first has ended, so that nothing says how long the device waited for the host.
+func TestNothingIsExposedAfterIdling(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newCounter(t, &counter{ahead: true}, small)
+		for range 3 {
+			r := &parley.Request{Prompt: []parley.Token{1}, MaxTokens: 8, Stop: parley.Stop{IgnoreEnd: true}}
+			if _, _, err := collect(t.Context(), e, r); err != nil {
+				t.Error(err)
+			}
+			synctest.Wait()
+			time.Sleep(time.Hour)
+		}
+		if s := e.Stats(); s.Exposed != 0 {
+			t.Errorf("the device waited %v for the host", s.Exposed)
+		}
+	})
+}
+
 // TestCancelAtEveryStepAhead leaves answers at every moment while steps are in the air.
 func TestCancelAtEveryStepAhead(t *testing.T) {
 	for after := range 20 {

@@ -72,7 +72,7 @@ func (l *loop) launch(plan *sched.Plan) {
 		panic(err)
 	}
 	if f.behind {
-		f.exposed = f.began.Sub(l.air.ended)
+		f.exposed = l.sinceEnded(f.began)
 	} else {
 		l.expose(f.began)
 	}
@@ -185,10 +185,15 @@ func (l *loop) discard() {
 
 // expose counts the time since the last pass in which the device had nothing to do.
 func (l *loop) expose(began time.Time) {
+	l.stats.landed(false, l.sinceEnded(began))
+}
+
+// sinceEnded is how long before began the last pass ended; 0 if none has since the engine was idle.
+func (l *loop) sinceEnded(began time.Time) time.Duration {
 	if l.air.ended.IsZero() {
-		return
+		return 0
 	}
-	l.stats.landed(false, began.Sub(l.air.ended))
+	return began.Sub(l.air.ended)
 }
 
 // flew counts a step that landed: where the host did not wait for it, the device may

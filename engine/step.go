@@ -43,8 +43,6 @@ func (l *loop) passOf(work sched.Work, began time.Time) StepReport {
 	for i := range l.buffers.step.Seqs {
 		p.Read += l.buffers.step.Seqs[i].Past
 	}
-	if !l.air.ended.IsZero() {
-		p.Gap = max(0, began.Sub(l.air.ended))
-	}
+	p.Gap = max(0, l.sinceEnded(began))
 	return p
 }
