@@ -126,14 +126,15 @@ func (b *Bench) generate(ctx context.Context, number int, r request, token func(
 	return nil
 }
 
-// Offline computes a batch, all of whose requests come at once, and returns how long it took.
-func (b *Bench) Offline(ctx context.Context, batch Batch) (time.Duration, error) {
+// Offline computes a batch, all of whose requests come at once, and returns how long it took. Each run has prompts of
+// its own: those of the one before would be found in the cache.
+func (b *Bench) Offline(ctx context.Context, batch Batch, run int) (time.Duration, error) {
 	all := batch.requests()
 	errs := make([]error, len(all))
 	begun := time.Now()
 	var running sync.WaitGroup
 	for i, r := range all {
-		running.Go(func() { errs[i] = b.generate(ctx, i, r, func(time.Time) {}) })
+		running.Go(func() { errs[i] = b.generate(ctx, run*len(all)+i, r, func(time.Time) {}) })
 	}
 	running.Wait()
 	return time.Since(begun), errors.Join(errs...)

@@ -122,8 +122,8 @@ func offline(ctx context.Context, f *gpuFlags, shape string) (rate float64, err 
 	}
 	defer b.Close()
 	var took time.Duration
-	for range 2 {
-		if took, err = b.Offline(ctx, offlineBatch); err != nil {
+	for run := range 2 {
+		if took, err = b.Offline(ctx, offlineBatch, run); err != nil {
 			return 0, err
 		}
 	}
