@@ -14,16 +14,21 @@ import (
 	"parley/worker/meter"
 )
 
-// gpu is a backend that computes on one.
-type gpu interface{ Device() libcuda.Device }
+// gpuOf returns the GPU that a backend computes on, false for the processor.
+func gpuOf(backend compute.Backend) (device libcuda.Device, ok bool) {
+	computing, ok := backend.(interface{ Device() libcuda.Device })
+	if ok {
+		device = computing.Device()
+	}
+	return device, ok
+}
 
 // startMeter returns what measures the GPU that a model computes on, nil for the processor.
 func (p *Plan) startMeter(backend compute.Backend, s *weights.Summary) *meter.Meter {
-	computing, ok := backend.(gpu)
+	device, ok := gpuOf(backend)
 	if !ok {
 		return nil
 	}
-	device := computing.Device()
 	read, err := deviceReader(device)
 	if err != nil && p.cfg.Log != nil {
 		p.cfg.Log.Info("driver's measurements not available", "device", device.Name, "because", err)

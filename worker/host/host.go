@@ -73,7 +73,7 @@ func Start(plan *Plan) (*Host, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("model %s: %w", cfg.Name, err), backend.Close())
 	}
-	if _, isGPU := backend.(gpu); isGPU {
+	if _, isGPU := gpuOf(backend); isGPU {
 		if err := plan.warmUpPass(network); err != nil {
 			return nil, errors.Join(fmt.Errorf("model %s: %w", cfg.Name, err), backend.Close())
 		}
