@@ -42,4 +42,4 @@ fi
 
 npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 [ $# -eq 0 ] || exec node "$@"
-../postgres.sh node --test --test-concurrency=2 --test-reporter=spec ./*.test.mjs
+../postgres.sh node --test --test-concurrency=1 --test-reporter=spec ./*.test.mjs
