@@ -226,10 +226,11 @@ test('keys alone: new, send, stop, edit, answer again, rename, export, search, h
   await page.closeClean();
 });
 
-test('an empty chat with the demo model says how to add a real one', async () => {
-  const page = await openPage(rig);
+inEveryLook('an empty chat with the demo model says how to add a real one', async (options, name) => {
+  const page = await openPage(rig, options);
   const note = page.locator('p', { hasText: 'Polly is a tiny demo model. Add a real one:' });
   await note.waitFor();
   assert.equal(await note.locator('code').textContent(), 'parley pull qwen3:0.6b');
+  await wantFit(page, `the demo model, ${name}`);
   await page.context().close();
 });
