@@ -49,7 +49,8 @@ func (p *simulatedPair) ask(what, more string, stream bool) (int, string) {
 	p.asked++
 	question := fmt.Sprint("Question ", p.asked, ". ", what, strings.Repeat(fmt.Sprintf(" And %d more?", p.asked), 120))
 	return post(p.t, p.front.url+"/v1/chat/completions", fmt.Sprintf(
-		`{"model":"polly-mini","temperature":0,"max_tokens":600,"stream":%v,"messages":[{"role":"user","content":%q}]%s}`,
+		`{"model":"polly-mini","temperature":0,"max_tokens":600,"stream":%v,`+
+			`"messages":[{"role":"user","content":%q}]%s}`,
 		stream, question, more))
 }
 
@@ -73,9 +74,11 @@ func TestSimulatorPairServesRequests(t *testing.T) {
 	p := newSimulatedPair(t)
 	tools := `,"tools":[` + shellTool("shell", false) + `]`
 	for _, stream := range []bool{false, true} {
-		for name, more := range map[string]string{"plain": "", "tools": tools, "required": tools + `,"tool_choice":"required"`} {
+		required := tools + `,"tool_choice":"required"`
+		for name, more := range map[string]string{"plain": "", "tools": tools, "required": required} {
 			status, text := p.ask("What is the capital of France?", more, stream)
-			if status != http.StatusOK || strings.Contains(text, `"error"`) || !strings.Contains(text, `"finish_reason":"`) {
+			if status != http.StatusOK || strings.Contains(text, `"error"`) ||
+				!strings.Contains(text, `"finish_reason":"`) {
 				t.Errorf("%s, stream %v: %d %s", name, stream, status, text)
 			}
 			p.divided(true)

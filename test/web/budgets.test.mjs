@@ -62,7 +62,7 @@ inEveryLook('budgets can be read', async (options, name) => {
   await page.closeClean();
 });
 
-test('whoever holds a key is told that its budget is nearly spent', async () => {
+test('the holder of a key is told that its budget is nearly spent', async () => {
   for (const [name, said] of [['near', /nearly spent: 80% of it\. Once it is, requests are refused until/], ['gone', /The budget of this key is spent\. Requests are refused until/]]) {
     const page = await openWith(keys[name], '/admin', '[data-state]');
     await eventually(async () => assert.match(await page.getByRole('status').first().innerText(), said));

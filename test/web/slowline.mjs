@@ -7,7 +7,7 @@ import { connect, createServer } from 'node:net';
 const segmentBytes = 1460;
 const firstWindowBytes = 10 * segmentBytes;
 
-/** A link that sends one segment after the other, for whoever has some. */
+/** A link that sends one segment after the other, shared by all connections. */
 function openLink(bytesPerSecond) {
   let freeAt = 0;
   return (bytes) => (freeAt = Math.max(freeAt, performance.now()) + (bytes * 1000) / bytesPerSecond);

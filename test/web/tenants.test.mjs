@@ -1,5 +1,5 @@
 // Keys, usage, money and safety on the operator's page: a key is made, used for
-// a first chat, its use is seen by those who run the server and by whoever holds it.
+// a first chat, its use is seen by the operators of the server and by its holder.
 import assert from 'node:assert/strict';
 import { mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -126,7 +126,7 @@ test('usage and cost by key, user, model, day, hour and minute, as a table too',
   await page.closeClean();
 });
 
-test('whoever holds a key sees its usage and limits, and nothing else', async () => {
+test('the holder of a key sees its usage and limits, and nothing else', async () => {
   const page = await openWith(keys.light, '/admin', '[data-number="spent"]');
   await page.locator('tr[data-used]').first().waitFor();
   for (const wanted of ['acme-light', 'tier pro', '600 requests/min', '$12.50 a month']) await page.locator('main', { hasText: wanted }).waitFor();
