@@ -205,8 +205,8 @@ k8s: ## scale with a real Kubernetes API server and etcd, which are built into t
 	PARLEY_KUBE=$$(./test/need-k8s.sh) $(GO) test ./cli/fleetctl -count=1 -v -timeout 30m -run TestRealKubernetes
 
 .PHONY: scale-day
-scale-day: ## three to six workers here follow the load of a compressed day; fails if a request fails or objectives are missed [DAY=20m]
-	$(GO) test ./cmd/parley -count=1 -v -timeout 3h -run '^TestScaleDay$$' -args -day $(or $(DAY),20m)
+scale-day: build-bench ## three to six workers here follow the load of a compressed day; fails if a request fails or objectives are missed [DAY=20m]
+	bin/parley-bench scale-day --day $(or $(DAY),20m)
 
 .PHONY: chaos
 chaos: ## kill, stop, cut off and restart real workers, and damage their blocks, under 64 streams, for CHAOS each (default a minute)

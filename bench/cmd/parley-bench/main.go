@@ -2,7 +2,7 @@
 // llama.cpp on a processor, with nginx in front of a worker, with the floor of the
 // memory for the router's index, with its own engine without a mechanism, and models
 // of random weights on a GPU against their bars; and blocks that move between workers
-// with a plain copy.
+// with a plain copy. One command lets a fleet follow the load of a day.
 //
 // It is for people who work on Parley. `parley bench` measures a server under load.
 package main
@@ -59,6 +59,6 @@ func newRoot() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", err, errUsage) })
 	root.AddCommand(newCPU(), newFirst(), newGPU(), newGateway(), newIndex(), newMechanisms(), newSchemas(),
-		newBlocks(), newServeBlocks())
+		newBlocks(), newServeBlocks(), newScaleDay())
 	return root
 }
