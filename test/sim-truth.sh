@@ -2,8 +2,9 @@
 # Compares the simulator with a real fleet on this machine: a gateway and three workers of polly serve a trace, their
 # passes are fitted on another trace, and parley sim truth simulates the same. It fails where the two are too far apart.
 #
-#   test/sim-truth.sh PARLEY [SECONDS]      SECONDS of the trace, 600 if none are given
+#   test/sim-truth.sh PARLEY [SECONDS]      SECONDS of the trace, 600 if none are given; a quarter more fits the passes
 #
+# MODEL is polly, or polly=FILE for a program without it. KEEP=DIRECTORY keeps the traces, logs and reports there.
 # The machine should do nothing else: a pass that waits for a processor takes longer than the simulator can know.
 # Speculation is off, because it is not simulated.
 set -eu
@@ -12,12 +13,14 @@ seconds=${2:-600}
 rate=${RATE:-1}
 calibrate=$((seconds / 4))
 [ "$calibrate" -ge 30 ] || calibrate=30
-dir=$(mktemp -d)
+model=${MODEL:-polly}
+[ -z "${KEEP:-}" ] || mkdir -p "$KEEP"
+dir=${KEEP:-$(mktemp -d)}
 pids=
 cleanup() {
 	for pid in $pids; do kill "$pid" 2>/dev/null || true; done
 	wait 2>/dev/null || true
-	[ -n "${KEEP:-}" ] && echo "kept $dir" >&2 || rm -rf "$dir"
+	[ -n "${KEEP:-}" ] || rm -rf "$dir"
 }
 trap cleanup EXIT
 trap 'exit 130' INT
@@ -51,8 +54,8 @@ trace 2 "$seconds" >"$dir/truth.jsonl"
 
 port=${PORT:-18431}
 export PARLEY_WORKER_KEY=${PARLEY_WORKER_KEY:-sim-truth-workers}
-settings="--model polly --kv-tokens 65536 --seqs 128 --step-tokens 512 --speculate off"
-set -- serve --addr "127.0.0.1:$port" --data "$dir/gateway" --model polly
+settings="--model $model --kv-tokens 65536 --seqs 128 --step-tokens 512 --speculate off"
+set -- serve --addr "127.0.0.1:$port" --data "$dir/gateway" --model "$model"
 for i in 1 2 3; do
 	# shellcheck disable=SC2086 # one word each
 	"$parley" worker --addr "127.0.0.1:$((port + i))" --data "$dir/w$i" $settings --log-level debug --log-format json \

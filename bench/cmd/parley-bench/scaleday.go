@@ -28,6 +28,7 @@ import (
 // A scaleDay is a fleet that follows the load of a compressed day.
 type scaleDay struct {
 	parley       string
+	model        string
 	day, measure time.Duration
 	peak         float64
 	dir          string
@@ -71,6 +72,7 @@ with at least 7 that does nothing else.`,
 		},
 	}
 	addParley(cmd.Flags(), &d.parley)
+	cmd.Flags().StringVar(&d.model, "model", "polly", "serve this `MODEL`, as parley serve takes it")
 	cmd.Flags().DurationVar(&d.day, "day", 20*time.Minute, "compress the day to `DURATION`")
 	cmd.Flags().DurationVar(&d.measure, "measure", 12*time.Second, "measure for `DURATION` what three and six workers serve")
 	cmd.Flags().Float64Var(&d.peak, "peak", 0, "send `RATE` requests per second at the peak, and measure no capacity")
@@ -208,7 +210,7 @@ func (d *scaleDay) withFleet(ctx context.Context, workers int, args []string, us
 		return err
 	}
 	up := exec.CommandContext(ctx, d.parley, append([]string{"fleet", "up", "--addr", address, "--dir",
-		filepath.Join(dir, "data")}, args...)...)
+		filepath.Join(dir, "data"), "--model", d.model}, args...)...)
 	up.Cancel = func() error { return up.Process.Signal(os.Interrupt) }
 	up.WaitDelay = time.Minute
 	up.Stdout, up.Stderr = log, log
