@@ -184,9 +184,10 @@ STREAMS ?= 5000
 BIFROST ?=
 
 .PHONY: bench-gateway
-bench-gateway: build-bench ## what passing the gateway costs, beside nginx [STREAMS=100000] [BIFROST=pid@url]; kept in bench/results
+bench-gateway: build-bench ## what passing the gateway costs, beside nginx [STREAMS=100000] [BEFORE=an older parley] [BIFROST=pid@url]; kept in bench/results
 	./test/need-nginx.sh
-	bin/parley-bench gateway --streams $(STREAMS) --keep bench/results $(if $(BIFROST),--bifrost $(BIFROST))
+	bin/parley-bench gateway --streams $(STREAMS) --keep bench/results $(if $(BIFROST),--bifrost $(BIFROST)) \
+		$(if $(BEFORE),--before $(BEFORE)) $(if $(BEFORE_UPSTREAM),--before-upstream "$(BEFORE_UPSTREAM)")
 
 .PHONY: storm
 storm: ## a storm of retries against the gateway, in virtual time (drawn in docs/) and against a real server

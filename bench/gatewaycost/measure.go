@@ -3,9 +3,7 @@ package gatewaycost
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -18,10 +16,13 @@ type Bench struct {
 	// Gateway is measured against the bars. Direct is the upstream itself, Others
 	// are proxies in front of it.
 	Gateway, Direct Target
-	// Roomy is the gateway without its queue, which would not admit as many slow
-	// streams in at once: it holds the open ones.
-	Roomy  Target
+	// Roomy starts a gateway without a queue, which would not admit as many slow
+	// streams at once, in front of an upstream that sends a token every 500 ms. It holds
+	// the open streams of one endpoint.
+	Roomy  func(context.Context) (t Target, stop func(), err error)
 	Others []Target
+	// Before is an older version of the gateway, nil for none.
+	Before *Target
 	// Requests and Streams are how many of each are sent; Open is how many streams
 	// are held open at once; Whole is how many streams must arrive whole.
 	Requests, Streams, Open, Whole int
@@ -48,12 +49,21 @@ type Result struct {
 	// Scaled is Value as it would be on the machine that the bar was set on, if that
 	// can be told.
 	Scaled float64 `json:"scaled,omitempty"`
+	// Ratio is Value by what the older gateway took, the median over rounds; 0 if there
+	// is none.
+	Ratio float64 `json:"ratio,omitempty"`
 	// Beside are the same of others.
 	Beside map[string]float64 `json:"beside,omitempty"`
 }
 
+// ratioBar is the most that processor time may be of an older gateway's.
+const ratioBar = 1.05
+
 // Met reports whether the bar is.
 func (r *Result) Met() bool {
+	if r.Ratio > ratioBar {
+		return false
+	}
 	if r.Scaled != 0 {
 		return r.Scaled <= r.Bar
 	}
@@ -115,14 +125,19 @@ type measurement struct {
 
 // measurements are all there are, with the most that each may come to.
 func (b *Bench) measurements() []measurement {
-	return []measurement{
+	list := []measurement{
 		{perRequestName, "us", 200, b.perRequest},
 		{"processor time for a chunk, as fast as they come", "us", 8, b.perChunk},
 		{"processor time for a chunk, one every 20 ms", "us", 20, b.perPacedChunk},
 		{"time to the first token added, p99 at 64 at once", "ms", 2, b.firstToken},
-		{fmt.Sprintf("memory of each of %d open streams", b.Open), "KB", 40, b.openStreams},
-		{fmt.Sprintf("streams of %d that were cut off", b.Whole), "", 0, b.whole},
 	}
+	for _, e := range endpoints {
+		name := fmt.Sprintf("memory of each of %d open streams, %s", b.Open, e.name)
+		list = append(list, measurement{name, "KB", 40, func(ctx context.Context, r Result) (Result, error) {
+			return b.openStreams(ctx, r, e)
+		}})
+	}
+	return append(list, measurement{fmt.Sprintf("streams of %d that were cut off", b.Whole), "", 0, b.whole})
 }
 
 func (b *Bench) all() []Target { return append([]Target{b.Gateway}, b.Others...) }
@@ -199,6 +214,16 @@ func (r *Result) take(targets []Target, values [][]float64) {
 	}
 }
 
+// medianRatio returns the median of a by b over rounds: both were measured in each, so
+// that what the machine did meanwhile is in both.
+func medianRatio(a, b []float64) float64 {
+	ratios := make([]float64, len(a))
+	for i := range a {
+		ratios[i] = a[i] / b[i]
+	}
+	return median(ratios)
+}
+
 func median(values []float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
 	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
@@ -207,7 +232,11 @@ func median(values []float64) float64 {
 // cost measures the processor time of each target for a volley of n, divided by
 // the units that each of them has.
 func (b *Bench) cost(ctx context.Context, r Result, n, atOnce, units int, s shot) (Result, error) {
-	values, err := b.inTurns(ctx, &r, b.all(), func(ctx context.Context, t Target) (float64, error) {
+	targets := b.all()
+	if b.Before != nil {
+		targets = append(targets, *b.Before)
+	}
+	values, err := b.inTurns(ctx, &r, targets, func(ctx context.Context, t Target) (float64, error) {
 		if _, err := t.volley(ctx, atOnce, atOnce, s.brief()); err != nil { // warm
 			return 0, err
 		}
@@ -225,10 +254,14 @@ func (b *Bench) cost(ctx context.Context, r Result, n, atOnce, units int, s shot
 		after, err := usageOf(t.PID)
 		return float64((after.cpu - before.cpu).Microseconds()) / float64(n*units), err
 	})
-	if err == nil {
-		r.take(b.all(), values)
+	if err != nil {
+		return r, err
 	}
-	return r, err
+	r.take(targets, values)
+	if b.Before != nil {
+		r.Ratio = medianRatio(values[0], values[len(values)-1])
+	}
+	return r, nil
 }
 
 func (b *Bench) perRequest(ctx context.Context, r Result) (Result, error) {
@@ -275,70 +308,6 @@ func p99(values []float64) float64 {
 	}
 	slices.Sort(values)
 	return values[(len(values)*99+99)/100-1]
-}
-
-// openStreams measures how much memory a stream takes that is open and moves
-// slowly.
-func (b *Bench) openStreams(ctx context.Context, r Result) (Result, error) {
-	for i, t := range append([]Target{b.Roomy}, b.Others...) {
-		b.Progress(r.Name + ", " + t.Name)
-		each, err := t.holdOpen(ctx, b.Open, b.Profiles)
-		if err != nil {
-			return r, err
-		}
-		if i == 0 {
-			r.Value = each
-		} else {
-			r.Beside[t.Name] = each
-		}
-	}
-	return r, nil
-}
-
-// holdOpen opens streams until all have begun, and returns how much larger the
-// process is for each. What its memory is used for is kept in a directory, if there
-// is one.
-func (t *Target) holdOpen(ctx context.Context, n int, profiles string) (float64, error) {
-	before, err := usageOf(t.PID)
-	if err != nil {
-		return 0, err
-	}
-	c := newClient()
-	defer c.CloseIdleConnections()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var begun atomic.Int64
-	var clients sync.WaitGroup
-	all := make(chan struct{})
-	for range n {
-		clients.Go(func() {
-			h := t.fire(ctx, c, shot{tokens: 1000, pace: 500 * time.Millisecond, stream: true}, func() {
-				if begun.Add(1) == int64(n) {
-					close(all)
-				}
-			})
-			if ctx.Err() == nil {
-				cancel(fmt.Errorf("%s: %w", t.Name, h.err))
-			}
-		})
-	}
-	select {
-	case <-all:
-	case <-ctx.Done():
-		return 0, context.Cause(ctx)
-	case <-time.After(5 * time.Minute):
-		cancel(nil)
-		return 0, fmt.Errorf("%s: only %d of %d streams have begun", t.Name, begun.Load(), n)
-	}
-	after, err := usageOf(t.PID)
-	if profiles != "" && t.Key != "" {
-		err = errors.Join(err,
-			fetch(ctx, t.URL+"/debug/pprof/heap?gc=1", filepath.Join(profiles, "open-streams.pprof")),
-			fetch(ctx, t.URL+"/debug/pprof/goroutine?debug=1", filepath.Join(profiles, "open-streams-goroutines.txt")))
-	}
-	cancel(nil)
-	clients.Wait()
-	return float64(after.resident-before.resident) / 1000 / float64(n), err
 }
 
 // whole counts the streams that do not arrive whole.

@@ -1,7 +1,6 @@
 package gatewaycost
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // A usage is what processes took of the machine.
@@ -36,20 +37,15 @@ func usageOf(pid int) (u usage, err error) {
 	return u, nil
 }
 
-// cpuOf reads the time of all threads, those that have ended included, in the
-// ticks of the system, of which there are a hundred a second.
+// cpuOf reads the time of all threads, those that have ended included, from the clock of
+// the process: its id is that of the process, negated, before three bits that ask for the
+// time that the scheduler has counted.
 func cpuOf(pid int) (time.Duration, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, err
+	var at unix.Timespec
+	if err := unix.ClockGettime(int32(^pid<<3|2), &at); err != nil {
+		return 0, fmt.Errorf("processor time of process %d: %w", pid, err)
 	}
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	if len(fields) < 13 {
-		return 0, fmt.Errorf("/proc/%d/stat cannot be read", pid)
-	}
-	user, _ := strconv.ParseInt(string(fields[11]), 10, 64)
-	system, _ := strconv.ParseInt(string(fields[12]), 10, 64)
-	return time.Duration(user+system) * 10 * time.Millisecond, nil
+	return time.Duration(at.Nano()), nil
 }
 
 func residentOf(pid int) int64 {

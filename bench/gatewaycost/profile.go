@@ -17,18 +17,19 @@ func (t *Target) profile(ctx context.Context, dir, what string) (kept func() err
 	if dir == "" || t.Key == "" {
 		return func() error { return nil }
 	}
-	file := filepath.Join(dir, strings.NewReplacer(" ", "-", ",", "").Replace(what)+".pprof")
+	file := filepath.Join(dir, strings.NewReplacer(" ", "-", ",", "").Replace(t.Name+" "+what)+".pprof")
 	done := make(chan error, 1)
-	go func() { done <- fetch(ctx, t.URL+"/debug/pprof/profile?seconds=3", file) }()
+	go func() { done <- t.fetch(ctx, "/debug/pprof/profile?seconds=3", file) }()
 	return func() error { return <-done }
 }
 
-// fetch puts what a URL answers into a file.
-func fetch(ctx context.Context, url, file string) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+// fetch puts what a path of the target answers into a file.
+func (t *Target) fetch(ctx context.Context, path, file string) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, t.URL+path, nil)
 	if err != nil {
 		return err
 	}
+	r.Header = t.header()
 	response, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return err

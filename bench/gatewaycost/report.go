@@ -49,6 +49,9 @@ func (r *Report) WriteText(w io.Writer) error {
 		if result.Scaled != 0 {
 			scaled = fmt.Sprintf("%.2f", result.Scaled)
 		}
+		if result.Ratio != 0 {
+			beside = append(beside, fmt.Sprintf("%.3f times before, at most %g", result.Ratio, ratioBar))
+		}
 		if len(result.Rounds) > 0 {
 			spread = fmt.Sprintf("%.2f - %.2f", slices.Min(result.Rounds), slices.Max(result.Rounds))
 		}

@@ -2,6 +2,7 @@ package gatewaycost
 
 import (
 	"context"
+	"encoding/json"
 	"net/http/httptest"
 	"os"
 	"slices"
@@ -77,6 +78,50 @@ func TestBarsAreThoseOfAMachine(t *testing.T) {
 	results[0].Scaled, results[0].Value = 0, 199
 	if scale(results); !results[0].Met() {
 		t.Error("without nginx the value itself counts")
+	}
+}
+
+// TestAnOlderGatewayIsABar makes sure that processor time above that of an older gateway
+// is missed, round by round, however fast the machine was in each.
+func TestAnOlderGatewayIsABar(t *testing.T) {
+	r := Result{Name: "a chunk", Unit: "us", Value: 11, Bar: 20}
+	if r.Ratio = medianRatio([]float64{10, 11, 21}, []float64{10, 10, 20}); r.Ratio != 1.05 || !r.Met() {
+		t.Errorf("%v, met %t", r.Ratio, r.Met())
+	}
+	if r.Ratio = medianRatio([]float64{11, 22, 33}, []float64{10, 20, 30}); r.Met() {
+		t.Errorf("%v is met", r.Ratio)
+	}
+	report := Report{Results: []Result{r}}
+	var text strings.Builder
+	if err := report.WriteText(&text); err != nil || len(report.Missed()) != 1 ||
+		!strings.Contains(text.String(), "1.100 times before, at most 1.05") {
+		t.Errorf("%v:\n%s", err, &text)
+	}
+}
+
+// TestStreamsAreHeldOpen makes sure that streams count as open when each has sent a token,
+// and that one that ends is an error.
+func TestStreamsAreHeldOpen(t *testing.T) {
+	up := &Upstream{Model: parley.Model{ID: "m", ContextTokens: 100}, Token: 1, Text: " the", Pace: time.Millisecond}
+	server := httptest.NewServer(up.Handler())
+	defer server.Close()
+	target := Target{Name: "up", URL: server.URL, Model: "m", PID: os.Getpid()}
+	long := endpoint{name: "chat", path: "/v1/chat/completions", body: `{"max_tokens":1000000,"stream":true}`}
+	if _, err := usageOf(os.Getpid()); err != nil {
+		t.Skip(err)
+	}
+	if _, err := target.holdOpen(t.Context(), long, 20, ""); err != nil {
+		t.Error(err)
+	}
+	short := long
+	short.body = `{"max_tokens":0,"stream":true}`
+	if _, err := target.holdOpen(t.Context(), short, 20, ""); err == nil || !strings.Contains(err.Error(), "ended") {
+		t.Errorf("streams without a token: %v", err)
+	}
+	for _, e := range endpoints {
+		if !json.Valid([]byte(e.fill("m"))) {
+			t.Errorf("%s: %s", e.name, e.fill("m"))
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package gatewaycost
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -25,6 +26,13 @@ type Upstream struct {
 	// Token is what it says, Text the same as text.
 	Token parley.Token
 	Text  string
+	// Pace is the time before each token, if it is not 0; then seeds do not count.
+	Pace time.Duration
+}
+
+// pace returns the time before each token of a request.
+func (u *Upstream) pace(seed uint64) time.Duration {
+	return cmp.Or(u.Pace, time.Duration(seed)*time.Microsecond)
 }
 
 // Models lists the one model.
@@ -33,7 +41,7 @@ func (u *Upstream) Models() []parley.Model { return []parley.Model{u.Model} }
 // Generate says the token over and over.
 func (u *Upstream) Generate(ctx context.Context, r *parley.Request) iter.Seq2[parley.Delta, error] {
 	return func(yield func(parley.Delta, error) bool) {
-		pace := time.Duration(r.Sampling.Seed) * time.Microsecond
+		pace := u.pace(r.Sampling.Seed)
 		for i := range r.MaxTokens {
 			if err := wait(ctx, pace); err != nil {
 				yield(parley.Delta{}, err)
@@ -109,7 +117,7 @@ func (u *Upstream) chat(w http.ResponseWriter, r *http.Request) {
 		u.Model.ID) + `,"choices":[{"index":0,"delta":{"content":` + strconv.Quote(
 		u.Text) + `},"finish_reason":null}]}` + "\n\n")
 	for range asked.MaxTokens {
-		if wait(r.Context(), time.Duration(asked.Seed)*time.Microsecond) != nil {
+		if wait(r.Context(), u.pace(asked.Seed)) != nil {
 			return
 		}
 		if _, err := w.Write(chunk); err != nil || control.Flush() != nil {

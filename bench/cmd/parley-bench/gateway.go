@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -20,10 +22,7 @@ import (
 
 	"parley"
 	"parley/bench/gatewaycost"
-	"parley/gateway/db"
 	"parley/gateway/hijack"
-	"parley/gateway/limit"
-	"parley/gateway/tenant"
 	"parley/internal/builtin"
 	"parley/token"
 	"parley/worker/host"
@@ -32,8 +31,9 @@ import (
 // gatewayFlags are what bench gateway can be told.
 type gatewayFlags struct {
 	parley, nginx, bifrost, keep string
+	before, beforeUpstream       string
 	only, profiles               string
-	streams                      int
+	streams, open                int
 	quick, json                  bool
 }
 
@@ -49,26 +49,35 @@ func newGateway() *cobra.Command {
 		Long: `Measure what passing the gateway costs: an upstream that answers at once, Parley's
 gateway in front of it with keys, limits, the ledger and routing on, and
 nginx with a plain proxy_pass in front of the same upstream; and, as the floor of
-what Go can do, the proxy of its own library. All are processes of their own; processor time and memory are those the system counts for each.
+what Go can do, the proxy of its own library. All are processes of their own; processor
+time and memory are those the system counts for each. The memory of open streams is
+measured on every endpoint that streams.
 
 All are measured in turns, five times, and the medians compared, because the speed of a
 machine changes. Each measurement has a bar; the exit code is 1 if one is missed.
 Bars of processor time are for machines on which nginx takes 21 us for a request that
-is not streamed: what is measured is scaled to that, and both are printed.`,
-		Example: "  parley-bench gateway\n  parley-bench gateway --streams 100000 --keep bench/results",
-		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+is not streamed: what is measured is scaled to that, and both are printed. With
+--before, an older parley is measured in turns, too, and processor time may be at most
+1.05 times of what that takes.`,
+		Example: "  parley-bench gateway\n  parley-bench gateway --streams 100000 --keep bench/results\n" +
+			"  parley-bench gateway --only 'processor time' --before old/bin/parley",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	addParley(cmd.Flags(), &f.parley)
 	cmd.Flags().StringVar(&f.nginx, "nginx", "nginx", "compare with the nginx at this `PATH`; empty compares with none")
 	cmd.Flags().StringVar(&f.bifrost, "bifrost", "",
 		"compare also with the gateway that already listens at this `URL` in front of --upstream, its process id "+
 			"before an @, such as 4711@http://127.0.0.1:9000")
+	cmd.Flags().StringVar(&f.before, "before", "", "compare with the older parley at this `PATH`")
+	cmd.Flags().StringVar(&f.beforeUpstream, "before-upstream", "",
+		"start its upstream with this `COMMAND`, if it does not speak today's protocol between gateways and workers")
 	cmd.Flags().StringVar(&f.keep, "keep", "", "keep the report in this `DIRECTORY`")
 	cmd.Flags().StringVar(&f.only, "only", "", "make only the measurements whose names contain these `WORDS`")
 	cmd.Flags().StringVar(&f.profiles, "profiles", "",
 		"keep profiles of the gateway's processor time in this `DIRECTORY`")
 	cmd.Flags().IntVar(&f.streams, "streams", 5000, "how many `N` streams must arrive whole")
+	cmd.Flags().IntVar(&f.open, "open", 5000, "measure the memory of `N` open streams")
 	cmd.Flags().BoolVar(&f.quick, "quick", false, "send a tenth of all, to see that it works")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print as JSON")
 	cmd.AddCommand(newUpstream(), newProxy())
@@ -113,7 +122,8 @@ func newProxy() *cobra.Command {
 
 // newUpstream is the process that the gateway is measured in front of.
 func newUpstream() *cobra.Command {
-	return &cobra.Command{
+	var pace time.Duration
+	cmd := &cobra.Command{
 		Use:    "upstream",
 		Hidden: true,
 		Short:  "Answer at once, for bench gateway",
@@ -128,7 +138,7 @@ func newUpstream() *cobra.Command {
 				return err
 			}
 			up := &gatewaycost.Upstream{Model: parley.Model{ID: costModel, ContextTokens: front.ContextTokens},
-				Token: said[len(said)-1], Text: " the"}
+				Token: said[len(said)-1], Text: " the", Pace: pace}
 			listener, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
 				return err
@@ -146,6 +156,8 @@ func newUpstream() *cobra.Command {
 			return nil
 		},
 	}
+	cmd.Flags().DurationVar(&pace, "pace", 0, "send a token every `DURATION` (default: the seed in microseconds)")
+	return cmd
 }
 
 // costFront opens the tokenizer of the model.
@@ -203,95 +215,123 @@ func (f *gatewayFlags) setUp(ctx context.Context, crew *gatewaycost.Crew, dir st
 	if err != nil {
 		return nil, err
 	}
-	key, err := costKey(ctx, filepath.Join(dir, "conversations.db"))
-	if err != nil {
-		return nil, err
-	}
-	serve := []string{"serve", "--addr", "127.0.0.1:0", "--data", dir, "--model", costModel, "--worker", upstream,
-		"--prices", costModel + "=0.10/0.05/0.40", "--share", "off", "--queue-depth", "20000", "--slo-tpot", "10s",
-		"--log-level", "error"}
-	url, pid, err := started(crew, parley, "http://", serve...)
-	if err != nil {
-		return nil, err
-	}
-	roomyURL, roomyPID, err := started(crew, parley, "http://", append(serve, "--admission", "off")...)
+	gateway, err := startGateway(ctx, crew, parley, filepath.Join(dir, "gateway"), upstream)
 	if err != nil {
 		return nil, err
 	}
 	b := &gatewaycost.Bench{
-		Gateway: gatewaycost.Target{
-			Name:  "gateway",
-			URL:   url,
-			Key:   key,
-			PID:   pid,
-			Model: costModel,
-		},
-		Roomy: gatewaycost.Target{
-			Name:  "gateway",
-			URL:   roomyURL,
-			Key:   key,
-			PID:   roomyPID,
-			Model: costModel,
+		Gateway: gateway,
+		Roomy: func(ctx context.Context) (gatewaycost.Target, func(), error) {
+			return startRoomy(ctx, exe, parley)
 		},
 		Direct:   gatewaycost.Target{Name: "upstream", URL: upstream, Model: costModel},
 		Requests: 20_000,
 		Streams:  1000,
-		Open:     5000,
+		Open:     f.open,
 		Whole:    f.streams,
 		Only:     f.only,
 		Profiles: f.profiles,
 	}
 	if f.quick {
-		b.Requests, b.Streams, b.Open, b.Whole = 2000, 100, 500, f.streams/10
+		b.Requests, b.Streams, b.Open, b.Whole = 2000, 100, f.open/10, f.streams/10
 	}
+	if f.before != "" {
+		if b.Before, err = f.startBefore(ctx, crew, dir, upstream); err != nil {
+			return nil, err
+		}
+	}
+	return b, f.startOthers(ctx, crew, b, exe, dir, upstream)
+}
+
+// startOthers starts the proxies that the gateway is compared with.
+func (f *gatewayFlags) startOthers(ctx context.Context, crew *gatewaycost.Crew, b *gatewaycost.Bench,
+	exe, dir, upstream string) error {
 	if f.nginx != "" {
 		nginx, err := gatewaycost.StartNginx(ctx, crew, f.nginx, dir, upstream)
 		if err != nil {
-			return nil, fmt.Errorf("nginx: %w: install it, or leave it out with --nginx ''", err)
+			return fmt.Errorf("nginx: %w: install it, or leave it out with --nginx ''", err)
 		}
 		nginx.Model = costModel
 		b.Others = append(b.Others, nginx)
 	}
 	plainURL, plainPID, err := started(crew, exe, "http://", "gateway", "proxy", upstream)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	b.Others = append(b.Others,
 		gatewaycost.Target{Name: "plain Go proxy", URL: plainURL, PID: plainPID, Model: costModel})
 	if f.bifrost != "" {
 		var other gatewaycost.Target
 		if _, err := fmt.Sscanf(strings.Replace(f.bifrost, "@", " ", 1), "%d %s", &other.PID, &other.URL); err != nil {
-			return nil, fmt.Errorf("--bifrost is %q: write its process id, @ and its URL: %w", f.bifrost, errUsage)
+			return fmt.Errorf("--bifrost is %q: write its process id, @ and its URL: %w", f.bifrost, errUsage)
 		}
 		other.Name, other.Model = "bifrost", costModel
 		b.Others = append(b.Others, other)
 	}
-	return b, nil
+	return nil
 }
 
-// costKey makes a key with limits that are never reached.
-func costKey(ctx context.Context, path string) (string, error) {
-	d, err := db.Open(ctx, path)
+// startBefore starts the older program, with an upstream of its own if one is given.
+func (f *gatewayFlags) startBefore(ctx context.Context, crew *gatewaycost.Crew,
+	dir, upstream string) (*gatewaycost.Target, error) {
+	if command := strings.Fields(f.beforeUpstream); len(command) > 0 {
+		var err error
+		if upstream, _, err = started(crew, command[0], "http://", command[1:]...); err != nil {
+			return nil, err
+		}
+	}
+	t, err := startGateway(ctx, crew, f.before, filepath.Join(dir, "before"), upstream)
+	t.Name = "before"
+	return &t, err
+}
+
+// startRoomy starts a gateway without a queue in front of an upstream of its own, which
+// sends slowly. All of it ends with stop.
+func startRoomy(ctx context.Context, exe, parley string) (t gatewaycost.Target, stop func(), err error) {
+	dir, err := os.MkdirTemp("", "parley-gateway-cost")
 	if err != nil {
-		return "", err
+		return t, nil, err
 	}
-	defer d.Close()
-	store, err := tenant.New(ctx, d)
+	ctx, cancel := context.WithCancel(ctx)
+	crew := gatewaycost.NewCrew(ctx)
+	stop = func() {
+		cancel()
+		crew.Wait()
+		_ = os.RemoveAll(dir) // the system empties its temporary directory
+	}
+	slow, _, err := started(crew, exe, "http://", "gateway", "upstream", "--pace", "500ms")
+	if err == nil {
+		t, err = startGateway(ctx, crew, parley, dir, slow, "--admission", "off", "--sockets-per-key", "100000")
+	}
 	if err != nil {
-		return "", err
+		stop()
 	}
-	limits := limit.Limits{
-		RequestsPerSecond:     1_000_000,
-		RequestsPerMinute:     100_000_000,
-		InputTokensPerMinute:  100_000_000,
-		OutputTokensPerMinute: 100_000_000,
-		ConcurrentRequests:    100_000,
-		MonthlyBudget:         1_000_000_000_000,
+	return t, stop, err
+}
+
+// startGateway starts a gateway with a store in a directory, and creates a key for it
+// with limits that are never reached. It is an admin key, which may fetch profiles.
+func startGateway(ctx context.Context, crew *gatewaycost.Crew, parley, dir, upstream string,
+	more ...string) (t gatewaycost.Target, err error) {
+	t = gatewaycost.Target{Name: "gateway", Model: costModel}
+	out, err := exec.CommandContext(ctx, parley, "keys", "create", "bench", "--admin", "--org", "bench", "--tier", "enterprise",
+		"--requests-per-second", "1000000", "--requests-per-minute", "100000000",
+		"--input-tokens-per-minute", "100000000", "--output-tokens-per-minute", "100000000",
+		"--concurrent-requests", "100000", "--monthly-budget", "1000000", "--data", dir, "--json").Output()
+	if err != nil {
+		return t, fmt.Errorf("%s keys create: %w", parley, err)
 	}
-	tier := parley.Enterprise
-	_, secret, err := store.CreateKey(ctx,
-		tenant.NewKey{Name: "bench", Organization: "bench", Tier: &tier, Limits: limits}, time.Now())
-	return secret, err
+	var key struct {
+		Value string `json:"value"`
+	}
+	if err := json.Unmarshal(out, &key); err != nil {
+		return t, fmt.Errorf("%s keys create: %w", parley, err)
+	}
+	t.Key = key.Value
+	t.URL, t.PID, err = started(crew, parley, "http://", append([]string{"serve", "--addr", "127.0.0.1:0",
+		"--data", dir, "--model", costModel, "--worker", upstream, "--prices", costModel + "=0.10/0.05/0.40",
+		"--share", "off", "--queue-depth", "20000", "--slo-tpot", "10s", "--log-level", "error"}, more...)...)
+	return t, err
 }
 
 // started starts a program and returns the first address that it prints.
