@@ -225,6 +225,10 @@ kv-same: ## 1,000 requests answered by one worker, and by one for prompts with o
 kv-choice: ## fetching prompts against computing them, over lengths and links, and what a gateway chooses; fails below its bar [CHOICES=5]
 	$(GO) test ./worker/host -run '^TestFetchOrCompute$$' -count=1 -v -timeout 30m -args -choice $(or $(CHOICES),5)
 
+.PHONY: kv-gap
+kv-gap: ## gaps of 16 answers while prompts of 8,000 tokens arrive, together, apart and without; needs idle cores [GAP_CORES=0-6/7-13]
+	$(GO) test ./worker/host -run '^TestGapsApart$$' -count=1 -v -timeout 1h -args -gap $(or $(GAP),15s) -gap-cores "$(GAP_CORES)"
+
 .PHONY: kv-idle
 kv-idle: ## what a fleet pays that could move blocks and never does, in processor time; fails above its bar [IDLE=40]
 	$(GO) test ./worker/host -run '^TestIdleTransfers$$' -count=1 -v -timeout 30m -args -idle $(or $(IDLE),40)

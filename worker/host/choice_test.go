@@ -1,12 +1,15 @@
 package host
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -17,12 +20,23 @@ import (
 	"parley/compute"
 	"parley/fleet"
 	"parley/internal/stat"
+	"parley/model/weights"
 	"parley/route"
 	"parley/worker"
 )
 
-var choiceRounds = flag.Int("choice", 0,
-	"measure `N` times whether fetching or computing is faster, and what a gateway chooses")
+var (
+	choiceRounds = flag.Int("choice", 0,
+		"measure `N` times whether fetching or computing is faster, and what a gateway chooses")
+	choiceFor    = flag.Duration("choice-for", time.Hour, "begin no further round after `DURATION`")
+	choiceShape  = flag.String("choice-shape", "", "take random weights of a `SHAPE` such as llama-1b, not polly-mini")
+	choiceQuant  = flag.String("choice-quant", "q8_0", "the `TYPE` of random weights")
+	choiceDevice = flag.String("choice-device", DeviceCPU, "compute on `DEVICE`")
+	// The lengths are measured in this order.
+	choiceLengths = flag.String("choice-lengths", "128,256,512,1024,1900", "`LIST` of lengths of prompts, in tokens")
+	choiceLinks   = flag.String("choice-links", "4,16,64,256,0", "`LIST` of links, in MB/s; 0 is loopback")
+	choiceLongest = flag.Duration("choice-longest", time.Minute, "leave out prompts that take a link `DURATION`")
+)
 
 const (
 	// choiceSlack is how much longer than the faster way the chosen one may take.
@@ -98,42 +112,20 @@ func TestFetchOrCompute(t *testing.T) {
 	if *choiceRounds == 0 {
 		t.Skip("NOT RUN: a measurement: make kv-choice")
 	}
-	model := Config{KVTokens: 1 << 17, ContextTokens: 2048}
-	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(out, "link\ttokens\tcompute ms\tfetch ms\tfetch/compute\t95 % interval\tfetches chosen\tright\t")
-	good, all, open := 0, 0, 0
-	for _, speed := range []float64{4e6, 16e6, 64e6, 256e6, 0} {
-		name := "loopback"
-		if speed > 0 {
-			name = fmt.Sprintf("%.0f MB/s", speed/1e6)
+	lengths := choiceNumbers(t, *choiceLengths)
+	c := newChoice(t, lengths)
+	for _, n := range c.learn { // from these the gateways learn
+		for _, l := range c.links {
+			l.answer(t, c.prompt(n))
 		}
-		t.Run(name, func(t *testing.T) {
-			c := newChoice(t, model, speed)
-			for _, n := range []int{256, 1024, 512} { // from these the gateway learns
-				c.answer(t, c.prompt(n))
-				c.round(t, n, &choiceCase{})
-			}
-			for _, n := range []int{128, 256, 512, 1024, 1900} {
-				var x choiceCase
-				for range *choiceRounds {
-					c.round(t, n, &x)
-				}
-				ratio, at := x.ratio(t)
-				right := "not told apart"
-				if !x.told(at) {
-					open += len(x.fetched)
-				} else {
-					good, all = good+x.right(), all+len(x.fetched)
-					right = fmt.Sprintf("%d of %d", x.right(), len(x.fetched))
-				}
-				fmt.Fprintf(out, "%s\t%d\t%.1f\t%.1f\t%.2f\t%.2f..%.2f\t%d of %d\t%s\t\n", name, n,
-					stat.Median(x.compute), stat.Median(x.fetch), ratio, at.Low, at.High, x.fetches(), len(x.fetched),
-					right)
-				t.Logf("%d tokens: %s", n, c.reason)
-			}
-		})
+		c.round(t, n, false)
 	}
-	out.Flush()
+	for began, k := time.Now(), 0; k < *choiceRounds && (k == 0 || time.Since(began) < *choiceFor); k++ {
+		for _, n := range lengths {
+			c.round(t, n, true)
+		}
+	}
+	good, all, open := c.report(t, lengths)
 	share := float64(good) / float64(max(1, all))
 	fmt.Printf("a choice is right if it takes at most 5 %% longer than the faster way, by the median ratio of the "+
 		"rounds: %d of %d, %.3f (bar %.2f)\n", good, all, share, choiceBar)
@@ -147,10 +139,44 @@ func TestFetchOrCompute(t *testing.T) {
 	}
 }
 
+// report prints what was measured, and counts the choices: those that were right, those that can
+// be judged, and the others.
+func (c *choice) report(t *testing.T, lengths []int) (good, all, open int) {
+	t.Helper()
+	fmt.Printf("%s on %s: blocks of %d tokens and %d bytes\n", cmp.Or(*choiceShape, "polly-mini"),
+		c.from.awake.Device, compute.BlockTokens, c.from.awake.format.BlockBytes)
+	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(out, "link\ttokens\tMB moved\tcompute ms\tfetch ms\tfetch/compute\t95 % interval\tfetches chosen\t"+
+		"right\t")
+	for _, l := range c.links {
+		for _, n := range lengths {
+			x := l.cases[n]
+			if x == nil {
+				continue
+			}
+			ratio, at := x.ratio(t)
+			right := "not told apart"
+			if !x.told(at) {
+				open += len(x.fetched)
+			} else {
+				good, all = good+x.right(), all+len(x.fetched)
+				right = fmt.Sprintf("%d of %d", x.right(), len(x.fetched))
+			}
+			fmt.Fprintf(out, "%s\t%d\t%.1f\t%.1f\t%.1f\t%.2f\t%.2f..%.2f\t%d of %d\t%s\t\n", l.name, n,
+				c.bytes(n)/1e6, stat.Median(x.compute), stat.Median(x.fetch), ratio, at.Low, at.High, x.fetches(),
+				len(x.fetched), right)
+			t.Logf("%s, %d tokens: %s", l.name, n, x.reason)
+		}
+	}
+	out.Flush()
+	return good, all, open
+}
+
 // A choiceCase is what was measured for one length and one link.
 type choiceCase struct {
 	compute, fetch []float64 // milliseconds
 	fetched        []bool    // what was chosen
+	reason         string    // of the last choice
 }
 
 // ratio returns how many times as long as computing fetching takes, and how sure that is.
@@ -189,32 +215,108 @@ func (x *choiceCase) fetches() (n int) {
 	return n
 }
 
-// A choice is a worker that holds prompts, one that lacks them, and a gateway that sends
-// requests to the second.
+// A choice is a worker that holds prompts, and links over which others fetch them.
 type choice struct {
-	holder, other *worker.Remote
-	source        func() *parley.BlockSource
-	fleet         *fleet.Fleet
-	rng           *rand.Rand
-	reason        string // of the last decision
+	from   *Server
+	holder *worker.Remote
+	links  []*choiceLink
+	learn  []int // lengths of prompts
+	rng    *rand.Rand
+	held   int // blocks of the holder
 }
 
-func newChoice(t *testing.T, model Config, speed float64) *choice {
+// A choiceLink is a worker that lacks prompts, and a gateway that sends requests to it.
+type choiceLink struct {
+	name   string
+	speed  float64 // bytes in a second; 0 for that of this machine
+	source func() *parley.BlockSource
+	other  *worker.Remote
+	fleet  *fleet.Fleet
+	cases  map[int]*choiceCase // by the length of their prompts
+}
+
+// newChoice starts workers whose pools hold all prompts of the given lengths.
+func newChoice(t *testing.T, lengths []int) *choice {
 	t.Helper()
-	a, urlA := startWorker(t, ServerConfig{Key: transferKey}, model)
-	_, urlB := startWorker(t, ServerConfig{Key: transferKey}, model)
-	link := (&slowLink{target: urlA, speed: speed}).listen(t)
-	c := &choice{
-		holder: dialWorker(t, worker.Config{URL: urlA, Kind: worker.Parley, Key: transferKey}),
-		other:  dialWorker(t, worker.Config{URL: urlB, Kind: worker.Parley, Key: transferKey}),
-		source: func() *parley.BlockSource { return sourceOf(a, link) },
-		fleet:  startFleetWith(t, route.Config{}, link, urlB),
-		rng:    rand.New(rand.NewPCG(24, 1)),
+	c := &choice{rng: rand.New(rand.NewPCG(24, 1)), learn: []int{lengths[0], lengths[len(lengths)/2], lengths[1]}}
+	all := 0
+	for _, n := range lengths {
+		all += 2 * n * *choiceRounds
 	}
-	if err := c.fleet.Drain("w0", -1); err != nil {
-		t.Fatal(err)
+	for _, n := range c.learn {
+		all += 2 * n
+	}
+	longest := slices.Max(lengths) + 64
+	model := Config{
+		ContextTokens: longest,
+		KVTokens:      wholeBlocks(all + longest),
+		KVType:        compute.KVBF16,
+		DeviceName:    *choiceDevice,
+		NoSpeculation: true,
+	}
+	shape := openShape(t, *choiceShape, *choiceQuant)
+	from, urlA := startWorkerOf(t, ServerConfig{Key: transferKey}, model, shape)
+	c.from, c.holder = from, dialWorker(t, worker.Config{URL: urlA, Kind: worker.Parley, Key: transferKey})
+	model.KVTokens = wholeBlocks(2 * longest)
+	for _, speed := range choiceNumbers(t, *choiceLinks) {
+		l := &choiceLink{name: "loopback", speed: float64(speed) * 1e6, cases: map[int]*choiceCase{}}
+		link := urlA
+		if speed > 0 {
+			l.name = fmt.Sprintf("%d MB/s", speed)
+			link = (&slowLink{target: urlA, speed: l.speed}).listen(t)
+		}
+		_, urlB := startWorkerOf(t, ServerConfig{Key: transferKey}, model, shape)
+		l.other = dialWorker(t, worker.Config{URL: urlB, Kind: worker.Parley, Key: transferKey})
+		l.source = func() *parley.BlockSource { return sourceOf(from, link) }
+		l.fleet = startFleetWith(t, route.Config{}, link, urlB)
+		if err := l.fleet.Drain("w0", -1); err != nil {
+			t.Fatal(err)
+		}
+		c.links = append(c.links, l)
 	}
 	return c
+}
+
+// choiceNumbers reads a list of numbers.
+func choiceNumbers(t *testing.T, list string) (numbers []int) {
+	t.Helper()
+	for word := range strings.SplitSeq(list, ",") {
+		n, err := strconv.Atoi(word)
+		if err != nil {
+			t.Fatal(err)
+		}
+		numbers = append(numbers, n)
+	}
+	return numbers
+}
+
+// openShape returns what opens a model of random weights, polly-mini without a name. Its
+// vocabulary is that of polly-mini: prompts are numbers of tokens.
+func openShape(t *testing.T, name, quant string) func() (*weights.Checkpoint, error) {
+	t.Helper()
+	if name == "" {
+		return openMini
+	}
+	shape, err := weights.ShapeNamed(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kind, err := weights.ParseDType(quant)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shape.Config.Context = 131072
+	random, err := weights.RandomCheckpoint(shape, kind, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	random.Tokenizer = openBuiltin(t, "polly-mini").Tokenizer
+	return func() (*weights.Checkpoint, error) { return random, nil }
+}
+
+// bytes returns how many the blocks of a prompt have.
+func (c *choice) bytes(n int) float64 {
+	return float64(n / compute.BlockTokens * c.from.awake.format.BlockBytes)
 }
 
 // prompt returns a request that no worker has seen.
@@ -227,45 +329,61 @@ func (c *choice) prompt(n int) *parley.Request {
 	return r
 }
 
-// round measures both ways, one after the other, and has the gateway choose.
-func (c *choice) round(t *testing.T, n int, x *choiceCase) {
+// hold has the holder compute a prompt, waits until all gateways know that it has it, and returns
+// how many milliseconds computing it took.
+func (c *choice) hold(t *testing.T, r *parley.Request) float64 {
 	t.Helper()
-	x.compute = append(x.compute, firstToken(t, c.other, c.prompt(n)))
-	r := c.prompt(n)
-	firstToken(t, c.holder, r)
-	r.Fetch = c.source()
-	x.fetch = append(x.fetch, firstToken(t, c.other, r))
-	r = c.prompt(n)
-	before := blocksOf(c.fleet, "w0")
-	firstToken(t, c.holder, r)
-	held := func(s *fleet.Standing) bool { return s.Blocks >= before+n/compute.BlockTokens }
-	awaitStanding(t, c.fleet, "w0", held)
-	last := c.answer(t, r)
-	x.fetched = append(x.fetched, last.Transfer != nil)
-	c.reason = last.Reason
+	took := firstToken(t, c.holder, r)
+	c.held += len(r.Prompt) / compute.BlockTokens
+	for _, l := range c.links {
+		awaitStanding(t, l.fleet, "w0", func(s *fleet.Standing) bool { return s.Blocks >= c.held })
+	}
+	return took
+}
+
+// round measures both ways, one after the other, and has the gateways choose for another prompt.
+// A worker that lacks a prompt computes it as the holder did, which is as fast.
+func (c *choice) round(t *testing.T, n int, measured bool) {
+	t.Helper()
+	within := func(l *choiceLink) bool { return l.speed == 0 || c.bytes(n)/l.speed <= choiceLongest.Seconds() }
+	if !slices.ContainsFunc(c.links, within) {
+		return
+	}
+	r, other := c.prompt(n), c.prompt(n)
+	compute := c.hold(t, r)
+	c.hold(t, other)
+	for _, l := range c.links {
+		if !within(l) {
+			continue
+		}
+		fetching := *r
+		fetching.Fetch = l.source()
+		fetch := firstToken(t, l.other, &fetching)
+		last := l.answer(t, other)
+		if !measured {
+			continue
+		}
+		x := l.cases[n]
+		if x == nil {
+			x = &choiceCase{}
+			l.cases[n] = x
+		}
+		x.compute, x.fetch = append(x.compute, compute), append(x.fetch, fetch)
+		x.fetched, x.reason = append(x.fetched, last.Transfer != nil), last.Reason
+	}
 }
 
 // answer has the gateway answer a request, and returns its last attempt.
-func (c *choice) answer(t *testing.T, r *parley.Request) parley.Attempt {
+func (l *choiceLink) answer(t *testing.T, r *parley.Request) parley.Attempt {
 	t.Helper()
 	attempts := &parley.AttemptLog{}
-	for _, err := range c.fleet.Generate(parley.WithAttemptLog(t.Context(), attempts), r) {
+	for _, err := range l.fleet.Generate(parley.WithAttemptLog(t.Context(), attempts), r) {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	log, _ := attempts.Attempts()
 	return log[len(log)-1]
-}
-
-// blocksOf returns how many blocks the gateway knows of a worker.
-func blocksOf(f *fleet.Fleet, name string) int {
-	for _, s := range f.Standings() {
-		if s.Name == name {
-			return s.Blocks
-		}
-	}
-	return 0
 }
 
 // firstToken returns how many milliseconds a worker takes to it.

@@ -17,6 +17,7 @@ import (
 
 	"parley"
 	"parley/internal/builtin"
+	"parley/model/weights"
 	"parley/route/kvindex"
 	"parley/worker"
 	"parley/worker/workertest"
@@ -25,10 +26,21 @@ import (
 // startWorker serves polly-mini on a real socket.
 func startWorker(t *testing.T, cfg ServerConfig, model Config) (*Server, string) {
 	t.Helper()
+	return startWorkerOf(t, cfg, model, openMini)
+}
+
+func openMini() (*weights.Checkpoint, error) {
+	m, _ := builtin.Find("polly-mini")
+	return m.Open()
+}
+
+// startWorkerOf serves a model under the name polly-mini.
+func startWorkerOf(t *testing.T, cfg ServerConfig, model Config, open func() (*weights.Checkpoint, error)) (*Server,
+	string) {
+	t.Helper()
 	model.Name = "polly-mini"
 	cfg.Open = func() (Candidate, error) {
-		m, _ := builtin.Find("polly-mini")
-		ck, err := m.Open()
+		ck, err := open()
 		if err == nil { // it computes longer contexts than it was trained for all the same
 			ck.Config.Context = max(ck.Config.Context, model.ContextTokens)
 		}

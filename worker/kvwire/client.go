@@ -79,24 +79,39 @@ func (c *Client) run(ctx context.Context, f *Fetch, size int) (blocks int, err e
 	return take(ctx, cancel, resp.Body, f, newRing(f.Format.BlockBytes, 2*size/f.Format.BlockBytes))
 }
 
-// take passes blocks on while the next ones are read.
+// take verifies blocks and passes them on while the next ones are read.
 func take(ctx context.Context, cancel context.CancelFunc, from io.Reader, f *Fetch, r *ring) (blocks int, err error) {
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
 		r.close(receive(ctx, from, f, r))
 	}()
-	for data := r.take(); len(data) > 0; data = r.take() {
-		if err := f.Put(ctx, data); err != nil {
-			cancel()
-			<-read // it wrote to the room
-			return blocks, &putError{err}
+	defer func() {
+		cancel()
+		<-read // it wrote to the room
+	}()
+	for data, sums := r.take(); len(data) > 0; data, sums = r.take() {
+		sound := f.sound(blocks, data, sums)
+		if sound > 0 {
+			if err := f.Put(ctx, data[:sound*f.Format.BlockBytes]); err != nil {
+				return blocks, &putError{err}
+			}
 		}
-		blocks += len(data) / f.Format.BlockBytes
+		if blocks += sound; sound < len(sums) {
+			return blocks, errDamaged
+		}
 		r.free(data)
 	}
-	<-read
 	return blocks, r.end
+}
+
+// sound counts the leading blocks in data that have their checksums; first is the number of the
+// first one.
+func (f *Fetch) sound(first int, data []byte, sums []uint32) (n int) {
+	for n < len(sums) && sumOf(&f.Names[first+n], data[n*f.Format.BlockBytes:][:f.Format.BlockBytes]) == sums[n] {
+		n++
+	}
+	return n
 }
 
 // A putError is one of [Fetch.Put].
@@ -141,15 +156,16 @@ func (e *statusError) Error() string { return fmt.Sprintf("status %d: %s", e.sta
 
 // receive reads blocks into a ring.
 func receive(ctx context.Context, from io.Reader, f *Fetch, to *ring) error {
-	for i := range f.Names {
+	for range f.Names {
 		room, err := to.next(ctx)
 		if err != nil {
 			return err
 		}
-		if err := readBlock(from, &f.Names[i], room); err != nil {
+		sum, err := readBlock(from, room)
+		if err != nil {
 			return err
 		}
-		to.add()
+		to.add(sum)
 	}
 	return readEnd(from)
 }

@@ -489,7 +489,7 @@ func FuzzStream(f *testing.F) {
 	s := newShelf(2)
 	var whole bytes.Buffer
 	for i := range s.names {
-		_ = writeBlock(&whole, &s.names[i], s.blocks[i])
+		_ = writeBlock(&whole, sumOf(&s.names[i], s.blocks[i]), s.blocks[i])
 	}
 	_ = writeEnd(&whole, endWhole)
 	f.Add(whole.Bytes())
@@ -502,14 +502,17 @@ func FuzzStream(f *testing.F) {
 			taken = append(taken, data...)
 			return nil
 		}}
-		_, err := take(t.Context(), func() {}, from, ask, newRing(testFormat.BlockBytes, 2))
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		_, err := take(ctx, cancel, from, ask, newRing(testFormat.BlockBytes, 2))
 		blocks := len(taken) / testFormat.BlockBytes
 		if len(taken)%testFormat.BlockBytes != 0 || err == nil && blocks != len(s.names) {
 			t.Fatalf("%d bytes were taken: %v", len(taken), err)
 		}
 		var again bytes.Buffer
 		for i := range blocks {
-			_ = writeBlock(&again, &s.names[i], taken[i*testFormat.BlockBytes:][:testFormat.BlockBytes])
+			block := taken[i*testFormat.BlockBytes:][:testFormat.BlockBytes]
+			_ = writeBlock(&again, sumOf(&s.names[i], block), block)
 		}
 		if !bytes.HasPrefix(data, again.Bytes()) {
 			t.Fatal("a block was taken that was not sent so")

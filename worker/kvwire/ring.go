@@ -10,6 +10,7 @@ import (
 type ring struct {
 	block int // bytes of one
 	room  []byte
+	sums  []uint32 // that the blocks in room were sent with
 
 	mu           sync.Mutex
 	came, taken  int   // blocks so far
@@ -22,6 +23,7 @@ func newRing(block, blocks int) *ring {
 	return &ring{
 		block: block,
 		room:  make([]byte, block*blocks),
+		sums:  make([]uint32, blocks),
 		added: make(chan struct{}, 1),
 		freed: make(chan struct{}, 1),
 	}
@@ -29,7 +31,7 @@ func newRing(block, blocks int) *ring {
 
 // next returns where the next block is to be read to, once that is free.
 func (r *ring) next(ctx context.Context) ([]byte, error) {
-	blocks := len(r.room) / r.block
+	blocks := len(r.sums)
 	for {
 		r.mu.Lock()
 		at, full := r.came%blocks, r.came-r.taken == blocks
@@ -45,9 +47,10 @@ func (r *ring) next(ctx context.Context) ([]byte, error) {
 	}
 }
 
-// add notes that the block of next has been read.
-func (r *ring) add() {
+// add notes that the block of next has been read, and its checksum.
+func (r *ring) add(sum uint32) {
 	r.mu.Lock()
+	r.sums[r.came%len(r.sums)] = sum
 	r.came++
 	r.mu.Unlock()
 	signal(r.added)
@@ -61,17 +64,17 @@ func (r *ring) close(err error) {
 	signal(r.added)
 }
 
-// take waits for blocks and returns them, at most half of the ring at once. It returns none
-// when all were taken and no more come.
-func (r *ring) take() []byte {
-	blocks := len(r.room) / r.block
+// take waits for blocks and returns them with their checksums, at most half of the ring at once.
+// It returns none when all were taken and no more come.
+func (r *ring) take() (data []byte, sums []uint32) {
+	blocks := len(r.sums)
 	for {
 		r.mu.Lock()
 		at, n, ended := r.taken%blocks, r.came-r.taken, r.ended
 		r.mu.Unlock()
 		if n > 0 || ended {
 			n = min(n, blocks-at, max(1, blocks/2))
-			return r.room[at*r.block:][:n*r.block]
+			return r.room[at*r.block:][:n*r.block], r.sums[at:][:n]
 		}
 		<-r.added
 	}

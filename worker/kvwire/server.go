@@ -123,10 +123,10 @@ func bufferSize(blockBytes, blocks int) int {
 	return blockBytes * max(1, min(blocks, bufferBytes/blockBytes))
 }
 
-// A batch is a buffer with the next blocks.
+// A batch is a buffer with the next blocks, and their checksums.
 type batch struct {
-	blocks int
-	room   []byte
+	sums []uint32
+	room []byte
 }
 
 // stream sends blocks while the next ones are read.
@@ -144,9 +144,9 @@ func stream(ctx context.Context, to *patientWriter, from *reader, names []parley
 		}
 	}()
 	for f := range ready {
-		for i := range f.blocks {
+		for i, sum := range f.sums {
 			payload := f.room[i*from.Format.BlockBytes:][:from.Format.BlockBytes]
-			if writeBlock(to, &names[sent.Blocks], payload) != nil {
+			if writeBlock(to, sum, payload) != nil {
 				return Delivery{sent.Blocks, sent.Bytes, "left"}
 			}
 			sent.Blocks++
@@ -167,7 +167,8 @@ func stream(ctx context.Context, to *patientWriter, from *reader, names []parley
 	return sent
 }
 
-// fill reads blocks into free buffers until there are no more or ctx ends.
+// fill reads blocks into free buffers until there are no more or ctx ends. It computes their
+// checksums, beside the goroutine that writes.
 func fill(ctx context.Context, from *reader, names []parley.BlockHash, free <-chan []byte, ready chan<- batch) {
 	defer close(ready)
 	for len(names) > 0 {
@@ -181,8 +182,12 @@ func fill(ctx context.Context, from *reader, names []parley.BlockHash, free <-ch
 		if err != nil || n == 0 {
 			return
 		}
+		sums := make([]uint32, n)
+		for i := range sums {
+			sums[i] = sumOf(&names[i], room[i*from.Format.BlockBytes:][:from.Format.BlockBytes])
+		}
 		select {
-		case ready <- batch{n, room}:
+		case ready <- batch{sums, room}:
 		case <-ctx.Done():
 			return
 		}

@@ -39,9 +39,9 @@ func sumOf(name *parley.BlockHash, payload []byte) uint32 {
 	return crc32.Update(crc32.Checksum(name[:], castagnoli), castagnoli, payload)
 }
 
-// writeBlock writes a block's frame.
-func writeBlock(to io.Writer, name *parley.BlockHash, payload []byte) error {
-	head := binary.BigEndian.AppendUint32(append(make([]byte, 0, blockHead), kindBlock), sumOf(name, payload))
+// writeBlock writes the frame of a block with a checksum.
+func writeBlock(to io.Writer, sum uint32, payload []byte) error {
+	head := binary.BigEndian.AppendUint32(append(make([]byte, 0, blockHead), kindBlock), sum)
 	if _, err := to.Write(head); err != nil {
 		return err
 	}
@@ -55,41 +55,29 @@ func writeEnd(to io.Writer, reason byte) error {
 	return err
 }
 
-// readBlock reads the next frame, which must be the block of a name with the size of
-// payload. The error is errGone if the stream ends there, and io.ErrUnexpectedEOF if it
-// was cut off.
-func readBlock(from io.Reader, name *parley.BlockHash, payload []byte) error {
+// readBlock reads the next frame, which must be a block with the size of payload, and
+// returns the checksum that it was sent with. The error is errGone if the stream ends there,
+// and io.ErrUnexpectedEOF if it was cut off.
+func readBlock(from io.Reader, payload []byte) (sum uint32, err error) {
 	var head [blockHead]byte
 	if _, err := io.ReadFull(from, head[:1]); err != nil {
-		return cutOff(err)
+		return 0, cutOff(err)
 	}
 	switch head[0] {
 	case kindEnd:
-		return errGone
+		return 0, errGone
 	case kindBlock:
 	default:
-		return fmt.Errorf("%w: it is of the kind %#x", errMalformed, head[0])
+		return 0, fmt.Errorf("%w: it is of the kind %#x", errMalformed, head[0])
 	}
 	if _, err := io.ReadFull(from, head[1:]); err != nil {
-		return cutOff(err)
+		return 0, cutOff(err)
 	}
-	sum := crc32.Checksum(name[:], castagnoli)
-	for len(payload) > 0 {
-		n, err := io.ReadFull(from, payload[:min(pieceBytes, len(payload))])
-		if err != nil {
-			return cutOff(err)
-		}
-		sum = crc32.Update(sum, castagnoli, payload[:n]) // while it is in the processor's cache
-		payload = payload[n:]
+	if _, err := io.ReadFull(from, payload); err != nil {
+		return 0, cutOff(err)
 	}
-	if sum != binary.BigEndian.Uint32(head[1:]) {
-		return errDamaged
-	}
-	return nil
+	return binary.BigEndian.Uint32(head[1:]), nil
 }
-
-// pieceBytes is how much of a block is read at once.
-const pieceBytes = 256 << 10
 
 // readEnd reads the last frame after all blocks.
 func readEnd(from io.Reader) error {

@@ -1,0 +1,262 @@
+package host
+
+import (
+	"bufio"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"parley"
+	"parley/compute"
+	"parley/fleet"
+	"parley/route"
+)
+
+var (
+	gapTime   = flag.Duration("gap", 0, "measure the gaps of answers for `DURATION` each while prompts arrive")
+	gapShape  = flag.String("gap-shapes", "llama-135m,llama-1b", "`LIST` of shapes, whose weights are random")
+	gapCores  = flag.String("gap-cores", "", "processors of the two workers, as in 0-6/7-13")
+	gapTurns  = flag.Int("gap-rounds", 2, "measure `N` times")
+	gapTokens = flag.Int("gap-tokens", 8000, "give each prompt `N` tokens")
+	gapServe  = flag.String("gap-serve", "", "serve a `SHAPE` with a role until the input ends: of TestGapsApart")
+)
+
+const (
+	// gapBar is how much longer gaps may be while prompts arrive that another worker computes.
+	gapBar = 1.1
+	// gapStreams are answered at once, while gapPrompts are always on the way.
+	gapStreams, gapPrompts = 16, 2
+	// gapContext is that of the workers.
+	gapContext = 16384
+)
+
+// TestGapsApart measures the gaps between the tokens of 16 answers by two workers, each a process
+// of its own on its own processors: while prompts of 8,000 tokens arrive all the time and both
+// workers do everything (together); while they arrive and one worker computes prompts, the other
+// decodes (apart); and with the latter two when no prompts arrive.
+func TestGapsApart(t *testing.T) {
+	if *gapTime == 0 {
+		t.Skip("NOT RUN: a measurement: make kv-gap")
+	}
+	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(out, "model\tworkers\tgaps\tp50 ms\tp99 ms\tlongest ms\tp99 against no prompts\ttokens/s\tprompts\t")
+	for shape := range strings.SplitSeq(*gapShape, ",") {
+		t.Run(shape, func(t *testing.T) {
+			both := startFleetWith(t, route.Config{}, gapWorkers(t, shape, "", "")...)
+			roles := startFleetWith(t, route.Config{}, gapWorkers(t, shape, "prefill", "decode")...)
+			cells := []*gapCell{{"no prompts", roles, 0}, {"apart", roles, gapPrompts}, {"together", both, gapPrompts}}
+			all := make([]gapResult, len(cells))
+			rng := rand.New(rand.NewPCG(24, 5))
+			for range *gapTurns {
+				for i, c := range cells {
+					all[i].add(c.measure(t, rng))
+				}
+			}
+			none := quantile(all[0].gaps, 0.99)
+			for i, c := range cells {
+				g := all[i].gaps
+				fmt.Fprintf(out, "%s\t%s\t%d\t%.1f\t%.1f\t%.1f\t%.2f\t%.0f\t%d\t\n", shape, c.name, len(g),
+					quantile(g, 0.5), quantile(g, 0.99), slices.Max(g), quantile(g, 0.99)/none,
+					float64(len(g))/(gapTime.Seconds()*float64(*gapTurns)), all[i].prompts)
+			}
+			if ratio := quantile(all[1].gaps, 0.99) / none; ratio > gapBar {
+				t.Errorf("missed: %.2f, want at most %.2f", ratio, gapBar)
+			}
+			if all[1].prompts == 0 || all[1].apart < all[1].prompts {
+				t.Errorf("%d of %d prompts were computed apart", all[1].apart, all[1].prompts)
+			}
+		})
+	}
+	out.Flush()
+	fmt.Printf("gaps between the tokens of %d answers while %d prompts of %d tokens are always on the way, %v in %d "+
+		"rounds; bar: apart at most %.1f times no prompts\n", gapStreams, gapPrompts, *gapTokens, *gapTime, *gapTurns,
+		gapBar)
+}
+
+// A gapCell is what is compared.
+type gapCell struct {
+	name    string
+	fleet   *fleet.Fleet
+	prompts int // always on the way
+}
+
+// A gapResult is what was measured: gaps in milliseconds, prompts that were answered, and those of
+// them whose blocks came from another worker.
+type gapResult struct {
+	gaps           []float64
+	prompts, apart int
+}
+
+func (r *gapResult) add(other gapResult) {
+	r.gaps = append(r.gaps, other.gaps...)
+	r.prompts, r.apart = r.prompts+other.prompts, r.apart+other.apart
+}
+
+func quantile(values []float64, q float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
+}
+
+// measure begins all answers, then sends prompts, and counts gaps from when the first of them
+// was answered, for gapTime.
+func (c *gapCell) measure(t *testing.T, rng *rand.Rand) (all gapResult) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var mu sync.Mutex
+	var from time.Time // gaps count from then
+	var work sync.WaitGroup
+	begun := make(chan struct{}, gapStreams)
+	for range gapStreams {
+		r := gapRequest(rng, 128, gapContext-256)
+		work.Go(func() {
+			last := time.Time{}
+			for d, err := range c.fleet.Generate(ctx, r) {
+				if ctx.Err() != nil {
+					return
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if d.Count() == 0 {
+					continue
+				}
+				now := time.Now()
+				mu.Lock()
+				switch {
+				case last.IsZero():
+					begun <- struct{}{}
+				case !from.IsZero() && last.After(from):
+					all.gaps = append(all.gaps, now.Sub(last).Seconds()*1e3)
+				}
+				mu.Unlock()
+				last = now
+			}
+		})
+	}
+	for range gapStreams {
+		<-begun
+	}
+	answered := make(chan struct{}, 1)
+	for range c.prompts {
+		own := rand.New(rand.NewPCG(rng.Uint64(), 24))
+		work.Go(func() {
+			for ctx.Err() == nil {
+				attempts := &parley.AttemptLog{}
+				r := gapRequest(own, *gapTokens, 4)
+				for _, err := range c.fleet.Generate(parley.WithAttemptLog(ctx, attempts), r) {
+					if err != nil && ctx.Err() == nil {
+						t.Error(err)
+						return
+					}
+				}
+				if log, _ := attempts.Attempts(); ctx.Err() == nil {
+					last := &log[len(log)-1]
+					mu.Lock()
+					all.prompts++
+					if last.Transfer != nil && last.Transfer.CameTokens > *gapTokens/2 {
+						all.apart++
+					} else if all.prompts < 4 {
+						t.Logf("%s: %s, %+v", c.name, last.Reason, last.Transfer)
+					}
+					mu.Unlock()
+				}
+				select {
+				case answered <- struct{}{}:
+				default:
+				}
+			}
+		})
+	}
+	if c.prompts > 0 {
+		<-answered // the first prompts teach the gateway how fast workers and links are
+	}
+	mu.Lock()
+	from, all.prompts, all.apart = time.Now(), 0, 0
+	mu.Unlock()
+	time.Sleep(*gapTime)
+	stop()
+	work.Wait()
+	return all
+}
+
+// gapRequest returns a request that no worker has seen.
+func gapRequest(rng *rand.Rand, tokens, answer int) *parley.Request {
+	r := &parley.Request{
+		Model:     "polly-mini",
+		Prompt:    make([]parley.Token, tokens),
+		MaxTokens: answer,
+		Stop:      parley.Stop{IgnoreEnd: true},
+	}
+	for i := range r.Prompt {
+		r.Prompt[i] = parley.Token(300 + rng.IntN(1000))
+	}
+	return r
+}
+
+// gapWorkers starts a worker process for each role, on its own processors, and returns their URLs.
+func gapWorkers(t *testing.T, shape string, roles ...string) (urls []string) {
+	t.Helper()
+	cores := strings.Split(*gapCores, "/")
+	for i, role := range roles {
+		self, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		args := []string{self, "-test.run", "^TestServeForGaps$", "-test.timeout", "1h", "-gap-serve",
+			shape + "," + role}
+		if len(cores) > i && cores[i] != "" {
+			args = append([]string{"taskset", "-c", cores[i]}, args...)
+		}
+		cmd := exec.Command(args[0], args[1:]...)
+		cmd.Stderr = os.Stderr
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { in.Close(); _ = cmd.Wait() })
+		scan := bufio.NewScanner(lines)
+		for scan.Scan() && !strings.HasPrefix(scan.Text(), "http://") {
+		}
+		if scan.Text() == "" {
+			t.Fatalf("worker %d did not start", i)
+		}
+		urls = append(urls, scan.Text())
+		go func() { _, _ = io.Copy(io.Discard, lines) }()
+	}
+	return urls
+}
+
+// TestServeForGaps is a worker of TestGapsApart.
+func TestServeForGaps(t *testing.T) {
+	if *gapServe == "" {
+		t.Skip("NOT RUN: part of a measurement: make kv-gap")
+	}
+	shape, role, _ := strings.Cut(*gapServe, ",")
+	_, url := startWorkerOf(t, ServerConfig{Key: transferKey, Role: parley.WorkerRole(role)}, Config{
+		ContextTokens: gapContext,
+		KVTokens:      wholeBlocks(gapContext * 8),
+		KVType:        compute.KVBF16,
+		NoSpeculation: true,
+	}, openShape(t, shape, "q8_0"))
+	fmt.Println(url)
+	_, _ = io.Copy(io.Discard, os.Stdin)
+}
