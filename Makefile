@@ -150,6 +150,10 @@ bench: build ## tokenizer MB/s, and tokens/s of polly and of a 1B-shaped random 
 bench-sim: ## simulate a million requests over 64 workers on one core; fails above 60 s of processor time [SIM_PART=0.1]
 	GOMAXPROCS=1 $(GO) test ./sim -run '^$$' -bench '^BenchmarkMillion$$' -benchtime 1x -timeout 30m
 
+.PHONY: sim-day
+sim-day: build ## judge the scaler on a day of 50,000 requests/s at the peak, by parts of it [PART="--share 0.001 --pace 4 --count 3"]
+	$(BIN) sim scale examples/sim/consumer-day.yaml $(or $(PART),--share 0.001 --pace 4 --count 3)
+
 .PHONY: sim-truth
 sim-truth: build ## compare the simulator with a real fleet of three workers here; fails if too far apart [TRUTH=600 seconds]
 	./test/sim-truth.sh $(BIN) $(or $(TRUTH),600)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 )
 
 // An Ablation is what a scenario gives with a scaler of one kind.
@@ -20,6 +21,9 @@ type Ablation struct {
 type Ablations struct {
 	Scaler, Clairvoyant, Peak Ablation
 	Parts                     []Ablation
+	// Attained, Bill and Times are the share within objectives and the cost of the scaler as it is, and how many times
+	// the clairvoyant's that is, with their errors.
+	Attained, Bill, Times Estimate
 }
 
 const (
@@ -30,61 +34,97 @@ const (
 	// takes for granted.
 	serveSteps = 7
 	serveMost  = 4
+	// serveStep is by which share that is lowered until all shards of a sample meet the objectives.
+	serveStep = 0.02
+	// peakPace is how many times as fast the day is on which the workers of the peak are there all the time, and
+	// peakLooks at how many times the peak is looked for.
+	peakPace, peakLooks = 8, 1000
 )
 
-// Ablate runs a scenario, whose one pool is scaled, with each scaler.
-func Ablate(sc *Scenario, each Each) (*Ablations, error) {
+// Ablate runs a sample of a scenario, whose one pool is scaled, with each scaler. Rows without parts of the scaler are
+// of the first shard alone.
+func Ablate(sc *Scenario, by Sampling, each Each) (*Ablations, error) {
 	if len(sc.Pools) != 1 || sc.Pools[0].Scale == nil {
 		return nil, errors.New("a scenario with one pool that has scale is needed")
 	}
-	var a Ablations
-	var err error
-	if a.Scaler, a.Parts, err = sc.without(each); err != nil {
+	if err := by.validate(); err != nil {
 		return nil, err
 	}
-	serve, err := a.findClairvoyant(sc)
-	if err != nil {
-		return nil, err
-	}
-	s, err := newSimulation(sc)
-	if err != nil {
-		return nil, err
-	}
-	peak := 0.0
-	for _, p := range s.ratesOf(s.stations[0]) {
-		for _, point := range p {
-			peak = max(peak, point.PerSecond)
+	rows := make([][][]*Result, len(parts))
+	errs := make([]error, len(parts)+1)
+	serve := 0.0
+	each(len(parts)+1, func(i int) {
+		switch i {
+		case 0: // the longest
+			serve, errs[0] = by.findServe(sc)
+		case 1:
+			rows[0], errs[1] = by.run(sc, parts[0].change, each)
+		default:
+			r, err := by.Shard.run(sc, 0, parts[i-1].change)
+			rows[i-1], errs[i] = [][]*Result{{r}}, err
 		}
+	})
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
 	}
-	workers := min(int(math.Ceil(peak/serve)), sc.Pools[0].Scale.Max)
-	a.Peak, err = sc.with(fmt.Sprint(workers, " all the time"), fixed(workers))
+	best, serve, err := by.knowing(sc, serve, each)
+	if err != nil {
+		return nil, err
+	}
+	var a Ablations
+	scaler := rows[0]
+	for i := range rows[1:] {
+		a.Parts = append(a.Parts, by.mean(parts[i+1].name, rows[i+1][0]))
+	}
+	a.Scaler, a.Clairvoyant = by.mean(parts[0].name, scaler[0]), by.mean("clairvoyant", best[0])
+	kinds := by.kinds()
+	a.Attained = by.estimate("within objectives", func(k, i int) float64 { return scaler[k][i].Total.Attainment })
+	a.Bill = by.estimate("cost", func(k, i int) float64 { return kinds[k].dollars(scaler[k][i]) })
+	a.Times = by.estimate("of clairvoyant", func(k, i int) float64 {
+		return kinds[k].dollars(scaler[k][i]) / kinds[k].dollars(best[k][i])
+	})
+	a.Peak, err = by.allTheTime(sc, serve)
 	return &a, err
 }
 
-// without runs the scenario with its scaler as it is, and without each part of it.
-func (sc *Scenario) without(each Each) (Ablation, []Ablation, error) {
-	rows, errs := make([]Ablation, len(parts)), make([]error, len(parts))
-	each(len(parts), func(i int) {
-		rows[i], errs[i] = sc.with(parts[i].name, func(p *PoolSpec) { parts[i].off(p.Scale) })
-	})
-	return rows[0], rows[1:], errors.Join(errs...)
+// mean returns the figures of the whole by shards of the sample.
+func (s Sampling) mean(name string, shards []*Result) Ablation {
+	row, n := Ablation{Name: name}, float64(len(shards))
+	for _, r := range shards {
+		row.Attainment += r.Total.Attainment / n
+		row.Replicas += r.Fleet.Count / s.Share / n
+		row.Dollars += s.dollars(r) / n
+	}
+	return row
 }
 
-// findClairvoyant finds the cheapest clairvoyant scaler that meets the objectives, and
-// returns what it takes a worker to serve in a second.
-func (a *Ablations) findClairvoyant(sc *Scenario) (serve float64, err error) {
+// dollars returns the cost of the whole, by a shard of it.
+func (p Shard) dollars(r *Result) float64 { return r.Fleet.Dollars / p.Share * p.Pace }
+
+// quicker returns the shard with days that are shorter, if it is not the whole scenario.
+func (s Sampling) quicker(times float64) Shard {
+	p := s.Shard
+	if s != Whole {
+		p.Pace *= times
+	}
+	return p
+}
+
+// findServe finds how many requests in a second the cheapest clairvoyant scaler takes a worker to serve that meets
+// the objectives of the first shard.
+func (s Sampling) findServe(sc *Scenario) (serve float64, err error) {
 	low, high := 0.0, serveMost*cmp.Or(sc.Pools[0].Scale.Rate, 1)
 	for range serveSteps {
 		middle := (low + high) / 2
-		row, err := sc.with("clairvoyant", knowing(middle))
+		r, err := s.Shard.run(sc, 0, knowing(middle))
 		if err != nil {
 			return 0, err
 		}
-		if row.Attainment < attained {
+		if r.Total.Attainment < attained {
 			high = middle
 			continue
 		}
-		low, a.Clairvoyant = middle, row
+		low = middle
 	}
 	if low == 0 {
 		return 0, errors.New("no number of workers meets the objectives: raise max, or change the objectives")
@@ -92,11 +132,42 @@ func (a *Ablations) findClairvoyant(sc *Scenario) (serve float64, err error) {
 	return low, nil
 }
 
-// with runs the scenario with its pool changed.
-func (sc *Scenario) with(name string, change func(*PoolSpec)) (Ablation, error) {
-	r, err := Run(sc.changed(change))
-	if err != nil {
-		return Ablation{}, fmt.Errorf("%s: %w", name, err)
+// knowing runs the clairvoyant scaler. It takes a worker to serve less until the objectives are met by all shards
+// of the sample together, and returns how much that is.
+func (s Sampling) knowing(sc *Scenario, serve float64, each Each) ([][]*Result, float64, error) {
+	for {
+		first, err := s.runKinds(sc, s.kinds()[:1], knowing(serve), each)
+		if err != nil {
+			return nil, 0, err
+		}
+		if s.mean("", first[0]).Attainment >= attained {
+			others, err := s.runKinds(sc, s.kinds()[1:], knowing(serve), each)
+			return append(first, others...), serve, err
+		}
+		serve *= 1 - serveStep
 	}
-	return Ablation{name, r.Total.Attainment, r.Fleet.Count, r.Fleet.Dollars}, nil
+}
+
+// allTheTime runs as many workers all the time as the peak needs.
+func (s Sampling) allTheTime(sc *Scenario, serve float64) (Ablation, error) {
+	p := s.quicker(peakPace)
+	part, err := p.Of(sc)
+	if err != nil {
+		return Ablation{}, err
+	}
+	simulation, err := newSimulation(part)
+	if err != nil {
+		return Ablation{}, err
+	}
+	peak, step := 0.0, max(time.Second, part.Duration/peakLooks)
+	for at := time.Duration(0); at <= part.Duration; at += step {
+		peak = max(peak, simulation.requestRate(simulation.stations[0], at))
+	}
+	workers := min(int(math.Ceil(peak/serve)), part.Pools[0].Scale.Max)
+	r, err := p.run(sc, 0, fixed(workers))
+	if err != nil {
+		return Ablation{}, err
+	}
+	name := fmt.Sprintf("%.0f all the time", float64(workers)/p.Share)
+	return Sampling{p, 1}.mean(name, []*Result{r}), nil
 }

@@ -3,8 +3,7 @@ package sim
 import (
 	"fmt"
 	"slices"
-
-	"parley/sim/traffic"
+	"time"
 )
 
 // A simulation is the state of a run.
@@ -34,6 +33,7 @@ func (s *simulation) run() (*Result, error) {
 			t.start(&t.prompts, 0)
 		}
 		s.clock.after(0, t.probe)
+		s.recall(t)
 		for _, c := range t.crews {
 			s.clock.after(c.spec.Every, func() { t.rescale(c) })
 		}
@@ -80,7 +80,8 @@ func newSimulation(sc *Scenario) (*simulation, error) {
 	for _, t := range s.stations {
 		for _, c := range t.crews {
 			if c.spec.Clairvoyant > 0 {
-				c.scaler = &clairvoyant{spec: c.spec, coldStart: t.ColdStart, rates: s.ratesOf(t)}
+				rate := func(at time.Duration) float64 { return s.requestRate(t, at) }
+				c.scaler = &clairvoyant{c.spec, t.ColdStart, rate}
 			}
 		}
 	}
@@ -89,16 +90,6 @@ func newSimulation(sc *Scenario) (*simulation, error) {
 
 func (s *simulation) station(name string) *station {
 	return s.stations[slices.IndexFunc(s.stations, func(t *station) bool { return t.Name == name })]
-}
-
-// ratesOf returns the rates of the traffic that a station answers.
-func (s *simulation) ratesOf(t *station) (rates []traffic.Rate) {
-	for _, c := range s.crowds {
-		if c.station == t && c.talks.rate != nil {
-			rates = append(rates, c.talks.rate)
-		}
-	}
-	return rates
 }
 
 // continues reports whether a user is there or will come, and there is time.

@@ -2,10 +2,10 @@ package sim
 
 import (
 	"math"
+	"math/rand/v2"
 	"time"
 
 	"parley/fleet/scale"
-	"parley/sim/traffic"
 )
 
 // A clairvoyant knows every rate to come. It starts workers so that they are ready when they
@@ -13,7 +13,7 @@ import (
 type clairvoyant struct {
 	spec      *ScaleSpec
 	coldStart time.Duration
-	rates     []traffic.Rate
+	rate      func(at time.Duration) float64
 }
 
 // Plan returns the most workers that are needed until one that starts now is ready.
@@ -21,15 +21,45 @@ func (c *clairvoyant) Plan(_ scale.State, now time.Time) scale.Sizing {
 	from, most := now.Sub(epoch), 0.0
 	until := from + c.coldStart + c.spec.Every
 	for at := from; at <= until; at += c.spec.Every {
-		rate := 0.0
-		for _, r := range c.rates {
-			rate += r.At(at)
-		}
-		most = max(most, rate)
+		most = max(most, c.rate(at))
 	}
 	workers := int(math.Ceil(most / c.spec.Clairvoyant))
 	workers = min(max(workers, c.spec.Min), c.spec.Max)
 	return scale.Sizing{Workers: workers, Why: "it is known", Expected: most}
+}
+
+// recall shows the scalers of a station the requests of the days before the scenario begins.
+func (s *simulation) recall(t *station) {
+	random := rand.New(rand.NewPCG(s.Seed, historyStream))
+	for _, c := range t.crews {
+		arrived := uint64(0)
+		for at := -c.spec.History; at < 0; at += c.spec.Every {
+			mean := s.requestRate(t, at) * c.spec.Every.Seconds()
+			arrived += uint64(max(0, math.Round(mean+float64(math.Sqrt(mean)*random.NormFloat64()))))
+			c.scaler.Plan(scale.State{Arrived: arrived}, epoch.Add(at))
+		}
+		c.before = arrived
+	}
+}
+
+// historyStream numbers the random numbers of what came before a scenario began.
+const historyStream = 1
+
+// requestRate returns how many requests come to a station in a second at a time. The turns of a conversation come
+// later than it begins. Before the scenario begins, as many come as at the same time of one of its days.
+func (s *simulation) requestRate(t *station, at time.Duration) (rate float64) {
+	for _, c := range s.crowds {
+		if c.station != t || c.talks.rate == nil {
+			continue
+		}
+		turns := c.talks.workload.Turns.Average()
+		when := at - time.Duration((turns-1)/2*float64(c.Think))
+		if c.Day != nil && when < 0 {
+			when = when%c.Day.Length + c.Day.Length
+		}
+		rate += turns * c.talks.rate.At(when)
+	}
+	return rate
 }
 
 // rescale asks the scaler how many workers there should be, and starts or drains some.
@@ -71,7 +101,7 @@ func (t *station) drain(w *worker) {
 // seen returns what the scaler of a crew is shown.
 func (t *station) seen(c *crew) scale.State {
 	state := scale.State{
-		Arrived: t.arrived,
+		Arrived: c.before + t.arrived,
 		Begun:   t.begun,
 		Queued:  t.queue.Len() + len(t.parked),
 		Wait:    t.queue.Load(t.clock.time()).Standing,

@@ -138,6 +138,9 @@ type ScaleSpec struct {
 	Day    time.Duration `yaml:"day"`
 	// Every is how often it decides; default 10 s.
 	Every time.Duration `yaml:"every"`
+	// History is for how long the scaler has seen requests come when the scenario begins, as many as its days have.
+	// No worker serves them, so the scaler knows the time of day, and not what a worker serves.
+	History time.Duration `yaml:"history"`
 	// NoForecast, NoWarmPool and Utilisation turn mechanisms off.
 	NoForecast  bool `yaml:"no_forecast"`
 	NoWarmPool  bool `yaml:"no_warm_pool"`

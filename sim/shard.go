@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // An Estimate is a figure of the whole scenario, from shards of it.
@@ -54,45 +55,85 @@ var student = []float64{0, 12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26
 // countMin and countMax are of shards.
 const countMin, countMax = 2, 11
 
-// Estimated runs count shards of a scenario with different seeds, as many of half the size, and
-// as many at twice the pace, and returns what they say about the whole.
-func Estimated(sc *Scenario, p Shard, count int, each Each) ([]Estimate, error) {
-	if count < countMin || count > countMax {
-		return nil, fmt.Errorf("%d shards: want %d to %d", count, countMin, countMax)
+// kinds are the shards that are simulated: those of the sample, of half the size, and at twice the pace.
+func (s Sampling) kinds() []Shard {
+	if s == Whole {
+		return []Shard{s.Shard}
 	}
-	kinds := []Shard{p, {p.Share / 2, p.Pace}, {p.Share, 2 * p.Pace}}
-	results, errs := make([]*Result, len(kinds)*count), make([]error, len(kinds)*count)
-	each(len(results), func(i int) {
-		part, err := kinds[i/count].Of(sc)
-		if err == nil {
-			part.Seed += uint64(i % count)
-			results[i], err = Run(part)
+	return []Shard{s.Shard, {s.Share / 2, s.Pace}, {s.Share, 2 * s.Pace}}
+}
+
+// validate reports whether an error can be stated.
+func (s Sampling) validate() error {
+	if s == Whole {
+		return nil
+	}
+	if s.Count < countMin || s.Count > countMax {
+		return fmt.Errorf("%d shards: want %d to %d", s.Count, countMin, countMax)
+	}
+	return s.Validate()
+}
+
+// estimate returns a figure with its errors, from its value in each shard of each kind.
+func (s Sampling) estimate(name string, value func(kind, shard int) float64) Estimate {
+	kinds, n := len(s.kinds()), float64(s.Count)
+	means, spread := make([]float64, kinds), 0.0
+	for k := range kinds {
+		for i := range s.Count {
+			means[k] += value(k, i) / n
 		}
-		errs[i] = err
+	}
+	e := Estimate{Name: name, Value: means[0]}
+	if s == Whole {
+		return e
+	}
+	for i := range s.Count {
+		d := value(0, i) - means[0]
+		spread += float64(d * d)
+	}
+	e.Chance = student[s.Count-1] * math.Sqrt(spread/(n-1)/n)
+	e.Size, e.Pace = math.Abs(means[1]-means[0]), math.Abs(means[2]-means[0])
+	return e
+}
+
+// run simulates all shards of the sample of a scenario whose pool is changed: a row for each kind.
+func (s Sampling) run(sc *Scenario, change func(*PoolSpec), each Each) ([][]*Result, error) {
+	return s.runKinds(sc, s.kinds(), change, each)
+}
+
+func (s Sampling) runKinds(sc *Scenario, kinds []Shard, change func(*PoolSpec), each Each) ([][]*Result, error) {
+	results, errs := make([]*Result, len(kinds)*s.Count), make([]error, len(kinds)*s.Count)
+	each(len(results), func(i int) {
+		results[i], errs[i] = kinds[i/s.Count].run(sc, i%s.Count, change)
 	})
-	if err := errors.Join(errs...); err != nil {
+	return slices.Collect(slices.Chunk(results, s.Count)), errors.Join(errs...)
+}
+
+// run simulates one shard, with a seed of its own and its pool changed, if change is not nil.
+func (p Shard) run(sc *Scenario, seed int, change func(*PoolSpec)) (*Result, error) {
+	part, err := p.Of(sc)
+	if err != nil {
 		return nil, err
 	}
-	var out []Estimate
+	part.Seed += uint64(seed)
+	if change != nil {
+		part = part.changed(change)
+	}
+	return Run(part)
+}
+
+// Estimated runs the shards of a sample of a scenario, as many of half the size, and as many at twice the
+// pace, and returns what they say about the whole.
+func Estimated(sc *Scenario, by Sampling, each Each) (out []Estimate, err error) {
+	if err := by.validate(); err != nil {
+		return nil, err
+	}
+	results, err := by.run(sc, nil, each)
+	if err != nil {
+		return nil, err
+	}
 	for _, of := range estimates {
-		means, spread := make([]float64, len(kinds)), 0.0
-		for k, kind := range kinds {
-			for _, r := range results[k*count : (k+1)*count] {
-				means[k] += of.of(r, kind) / float64(count)
-			}
-		}
-		for _, r := range results[:count] {
-			d := of.of(r, p) - means[0]
-			spread += float64(d * d)
-		}
-		n := float64(count)
-		out = append(out, Estimate{
-			Name:   of.name,
-			Value:  means[0],
-			Chance: student[count-1] * math.Sqrt(spread/(n-1)/n),
-			Size:   math.Abs(means[1] - means[0]),
-			Pace:   math.Abs(means[2] - means[0]),
-		})
+		out = append(out, by.estimate(of.name, func(k, i int) float64 { return of.of(results[k][i], by.kinds()[k]) }))
 	}
 	return out, nil
 }

@@ -23,11 +23,11 @@ func TestConsumerDay(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, d := &part.Pools[0], part.Traffic[0].Day
-	if p.Workers != 1 || p.Scale.Max != 10 || p.Scale.Day != 0 || d.Length != 6*time.Minute ||
+	if p.Workers != 1 || p.Scale.Max != 20 || p.Scale.Day != 6*time.Minute || d.Length != 6*time.Minute ||
 		math.Abs(d.Peak-8.3333) > 1e-3 || part.Duration != 6*time.Minute || s.Traffic[0].Day.Length != 24*time.Hour {
 		t.Errorf("a thousandth has %+v with %+v and %+v", p, p.Scale, d)
 	}
-	rows, err := Estimated(s, Shard{Share: 0.0002, Pace: 60}, 2, inOrder)
+	rows, err := Estimated(s, Sampling{Shard{0.0002, 60}, 2}, inOrder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func TestNoShard(t *testing.T) {
 			t.Errorf("%+v is taken", p)
 		}
 	}
-	if _, err := Estimated(s, Shard{0.001, 100}, 1, inOrder); err == nil {
+	if _, err := Estimated(s, Sampling{Shard{0.001, 100}, 1}, inOrder); err == nil {
 		t.Error("an interval from one shard")
 	}
 	s.Pools[0].Workers = 5000
@@ -58,5 +58,30 @@ func TestNoShard(t *testing.T) {
 	s.Traffic[0].Replay = &Replay{}
 	if _, err := (Shard{0.5, 1}).Of(s); err == nil || !strings.Contains(err.Error(), "replays a trace") {
 		t.Errorf("of a replay: %v", err)
+	}
+}
+
+// TestHistory shows a scaler the days before a scenario begins: it expects the rise that a worker which starts now
+// would come too late for, and without them it does not.
+func TestHistory(t *testing.T) {
+	s := readExample(t, "consumer-day")
+	s.Pools[0].ColdStart = time.Hour
+	expected := func(history time.Duration) float64 {
+		s.Pools[0].Scale.History = history
+		part, err := Shard{Share: 0.001, Pace: 1}.Of(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		part.Traffic[0].Day.PeakAt = time.Hour
+		r, err := newSimulation(part)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pool := r.stations[0]
+		r.recall(pool)
+		return pool.crews[0].scaler.Plan(pool.seen(pool.crews[0]), epoch).Expected
+	}
+	if without, with := expected(0), expected(48*time.Hour); without != 0 || with < 48 || with > 52 {
+		t.Errorf("%.2f requests/s are expected without history, and %.2f with: want 0, and about 50", without, with)
 	}
 }

@@ -223,7 +223,7 @@ traffic:
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := Ablate(s, inOrder)
+	a, err := Ablate(s, Whole, inOrder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +235,7 @@ traffic:
 		t.Error("the scenario was changed")
 	}
 	s.Pools[0].Scale = nil
-	if _, err := Ablate(s, inOrder); err == nil {
+	if _, err := Ablate(s, Whole, inOrder); err == nil {
 		t.Error("a scenario without a scaler was judged")
 	}
 }

@@ -49,6 +49,7 @@ type crew struct {
 	spec       *ScaleSpec
 	scaler     sizer
 	arithmetic time.Duration // of its workers, when the scaler last looked
+	before     uint64        // requests that had come when the scenario began
 }
 
 func newStation(p *PoolSpec, seed uint64, m *meter) (*station, error) {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -11,16 +12,22 @@ import (
 type Each func(n int, do func(i int))
 
 // parts are the mechanisms of a scaler that are turned off, one row of the table each.
-var parts = []struct {
-	name string
-	off  func(*ScaleSpec)
-}{
+var parts = []mechanism{
 	{"as it is", func(*ScaleSpec) {}},
 	{"no_forecast", func(s *ScaleSpec) { s.NoForecast = true }},
 	{"no_warm_pool", func(s *ScaleSpec) { s.NoWarmPool = true }},
 	{"no_forecast, no_warm_pool", func(s *ScaleSpec) { s.NoForecast, s.NoWarmPool = true, true }},
 	{"utilisation", func(s *ScaleSpec) { s.Utilisation = true }},
 }
+
+// A mechanism is one row of that table.
+type mechanism struct {
+	name string
+	off  func(*ScaleSpec)
+}
+
+// change turns the mechanism of a pool off.
+func (m *mechanism) change(p *PoolSpec) { m.off(p.Scale) }
 
 // fixed gives a pool as many workers all the time.
 func fixed(workers int) func(*PoolSpec) {
@@ -68,6 +75,9 @@ func (p Shard) Of(sc *Scenario) (*Scenario, error) {
 		return nil, err
 	}
 	out := *sc
+	if p == Whole.Shard { // a trace cannot be divided, but it can be replayed
+		return &out, nil
+	}
 	out.Duration, out.Window = p.sooner(sc.Duration), max(time.Second, p.sooner(sc.Window))
 	out.Pools, out.Traffic, out.Events = slices.Clone(sc.Pools), slices.Clone(sc.Traffic), slices.Clone(sc.Events)
 	for i := range out.Pools {
@@ -97,7 +107,8 @@ func (p Shard) ofScale(s *ScaleSpec) *ScaleSpec {
 	}
 	out := *s
 	out.Min, out.Max, out.Budget = p.some(s.Min), p.some(s.Max), s.Budget*p.Share
-	out.Day = p.sooner(s.Day)
+	out.Day = p.sooner(cmp.Or(s.Day, 24*time.Hour))
+	out.History = p.sooner(s.History)
 	return &out
 }
 
@@ -131,3 +142,12 @@ func (p Shard) some(n int) int {
 func (p Shard) sooner(d time.Duration) time.Duration {
 	return time.Duration(math.Round(float64(d) / p.Pace))
 }
+
+// A Sampling is how a scenario is estimated: by Count shards with different seeds.
+type Sampling struct {
+	Shard
+	Count int
+}
+
+// Whole is a scenario itself, whose figures have no error.
+var Whole = Sampling{Shard{1, 1}, 1}

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"sync"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,6 +21,7 @@ var ErrDear = errors.New("the scaler is not as good as it must be")
 func newScale() *cobra.Command {
 	var attained, clairvoyant, peak float64
 	var asJSON bool
+	by := sim.Whole
 	cmd := &cobra.Command{
 		Use:   "scale FILE",
 		Short: "Judge the scaler of a scenario against others",
@@ -28,15 +30,20 @@ with one that knows the future, and with as many workers as the peak needs, all 
 if too few requests are within the objectives, or the cost is too high compared with the last two.
 
 The scaler that knows the future is the cheapest that has 99 % within the objectives, of those that keep
-a fixed number of requests per second for each worker, and start workers just in time.`,
-		Example: "  parley sim scale examples/sim/chat-day.yaml",
-		Args:    cli.Exactly(1, "the file of a scenario"),
+a fixed number of requests per second for each worker, and start workers just in time.
+
+Of a scenario that is too large, --share, --pace and --count simulate parts, as parley sim shard does. Costs and
+workers are those of the whole then, and the errors of the scaler's figures are stated.`,
+		Example: "  parley sim scale examples/sim/chat-day.yaml\n" +
+			"  parley sim scale examples/sim/consumer-day.yaml --share 0.001 --pace 4 --count 3",
+		Args: cli.Exactly(1, "the file of a scenario"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := open(args[0])
 			if err != nil {
 				return err
 			}
-			a, err := sim.Ablate(s, sideBySide)
+			begun := time.Now()
+			a, err := sim.Ablate(s, by, sideBySide)
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
@@ -44,7 +51,11 @@ a fixed number of requests per second for each worker, and start workers just in
 				err = cli.PrintJSON(cmd.OutOrStdout(), a)
 			} else {
 				printAblations(cmd.OutOrStdout(), a)
+				if by != sim.Whole {
+					printErrors(cmd.OutOrStdout(), a)
+				}
 			}
+			fmt.Fprintf(cmd.ErrOrStderr(), "took %v\n", time.Since(begun).Round(time.Second))
 			good := a.Scaler.Attainment >= attained && a.Scaler.Dollars <= clairvoyant*a.Clairvoyant.Dollars &&
 				a.Scaler.Dollars <= peak*a.Peak.Dollars
 			if err == nil && !good {
@@ -57,6 +68,10 @@ a fixed number of requests per second for each worker, and start workers just in
 	cmd.Flags().Float64Var(&attained, "attained", 0.99, "want this `SHARE` of requests within the objectives")
 	cmd.Flags().Float64Var(&clairvoyant, "clairvoyant", 1.15, "pay at most `TIMES` what the clairvoyant scaler does")
 	cmd.Flags().Float64Var(&peak, "peak", 0.5, "pay at most `TIMES` what the workers of the peak cost all the time")
+	cmd.Flags().Float64Var(&by.Share, "share", by.Share, "simulate this `SHARE` of users and workers")
+	cmd.Flags().Float64Var(&by.Pace, "pace", by.Pace, "let days pass `TIMES` as fast")
+	cmd.Flags().IntVar(&by.Count, "count", by.Count,
+		"simulate `N` parts of each kind, at least 2 with --share or --pace")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print as JSON")
 	return cmd
 }
@@ -81,6 +96,18 @@ func printAblations(w io.Writer, a *sim.Ablations) {
 	for _, row := range append(append([]sim.Ablation{a.Scaler}, a.Parts...), a.Clairvoyant, a.Peak) {
 		fmt.Fprintf(table, "%s\t%.2f %%\t%.1f\t$%.2f\t%.2f\t%.2f\t\n", row.Name, 100*row.Attainment, row.Replicas,
 			row.Dollars, row.Dollars/a.Clairvoyant.Dollars, row.Dollars/a.Peak.Dollars)
+	}
+	table.Flush()
+}
+
+// printErrors writes the errors of what is judged.
+func printErrors(w io.Writer, a *sim.Ablations) {
+	fmt.Fprintln(w)
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(table, "as it is\tvalue\toff by\tby chance\tby size\tby pace\t")
+	for _, e := range []sim.Estimate{a.Attained, a.Bill, a.Times} {
+		fmt.Fprintf(table, "%s\t%.5g\t± %.3g\t%.3g\t%.3g\t%.3g\t\n", e.Name, e.Value, e.Off(), e.Chance, e.Size,
+			e.Pace)
 	}
 	table.Flush()
 }

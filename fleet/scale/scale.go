@@ -205,7 +205,7 @@ func (s *Scaler) wanted(state *State, now time.Time) Sizing {
 	s.short.expect(expected, now, s.cfg.ColdStart)
 	p := Sizing{Workers: s.workers(expected), Expected: expected}
 	p.Why = fmt.Sprintf("%.2f requests/s are expected within %v, and one worker serves %.2f", expected,
-		s.cfg.ColdStart, s.serve.each)
+		s.cfg.ColdStart.Round(100*time.Millisecond), s.serve.each)
 	n := s.workers(expected+s.short.worst) - p.Workers
 	if n > 0 && s.short.worst > s.serve.each/2 && !s.cfg.Baseline.NoWarmPool {
 		p.Workers += n

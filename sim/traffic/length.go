@@ -98,6 +98,14 @@ func (l Length) Draw(rng *rand.Rand) int {
 	return int(math.Round(min(max(x, float64(l.Least)), float64(l.Most))))
 }
 
+// Average returns the mean of the lengths, but for what the bounds cut off.
+func (l Length) Average() float64 {
+	if l.CV > 0 {
+		return l.Mean
+	}
+	return float64(l.Least+l.Most) / 2
+}
+
 // String writes the length as [ParseLength] reads it.
 func (l Length) String() string {
 	switch {

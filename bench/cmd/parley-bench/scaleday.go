@@ -268,8 +268,14 @@ func (d *scaleDay) bench(ctx context.Context, url string, requests ...string) (*
 	file := filepath.Join(d.dir, "report.json")
 	bench := exec.CommandContext(ctx, d.parley, append([]string{"bench", "--url", url + "/v1", "--warmup", "0",
 		"--out", file}, requests...)...)
-	if text, err := bench.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("parley bench: %w: %s", err, text)
+	said, err := bench.CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("parley bench: %w: %s", err, said)
+	}
+	for line := range strings.Lines(string(said)) {
+		if strings.Contains(line, ", such as: ") { // what was answered to requests that were not completed
+			d.logf("%s", strings.TrimSpace(line))
+		}
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
