@@ -239,7 +239,7 @@ kv-idle: ## what a fleet pays that could move blocks and never does, in processo
 
 .PHONY: kv-trace
 kv-trace: ## what a fleet that moves blocks finds of the prompts of a trace in shared/data; fails below its bar
-	$(GO) test ./route -run '^TestConversationTraceWithTransfers$$' -count=1 -v -timeout 20m -args -bar .275
+	$(GO) test ./route -run '^TestConversationTraceWithTransfers$$' -count=1 -v -timeout 20m -args -bar .275 -seeds 8
 
 .PHONY: kv-store
 kv-store: ## keys and values in a real Redis, a Redis cluster and a real S3 server, which are built and started here

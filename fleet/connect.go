@@ -74,7 +74,9 @@ func (d Dialer) Connect(ctx context.Context, at discover.Address) (Member, error
 		asleep, awake = remote.Sleep, remote.Wake
 	}
 	var blocks func(instance string, until time.Time) parley.BlockSource
+	var learnFrom func(context.Context, [][]byte) ([]byte, error)
 	if cfg.Kind == worker.Parley {
+		learnFrom = remote.LearnFrom
 		blocks = func(instance string, until time.Time) parley.BlockSource {
 			return parley.BlockSource{URL: cfg.URL, Ticket: kvwire.Sign(cfg.Key, instance, until)}
 		}
@@ -89,6 +91,7 @@ func (d Dialer) Connect(ctx context.Context, at discover.Address) (Member, error
 	}
 	return Member{
 		Blocks:         blocks,
+		LearnFrom:      learnFrom,
 		Divides:        divides,
 		Meet:           meet,
 		Name:           at.Name,

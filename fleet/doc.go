@@ -16,6 +16,7 @@
 //	said.go      a partial answer, and how it is resumed elsewhere
 //	fetch.go     where the worker fetches blocks from that it lacks
 //	prefill.go   a prompt that another worker computes first
+//	reuse.go     what workers learn from each other about evicting blocks
 //	judge.go     what a failure means: retry elsewhere, or fail the request
 //	ordeal.go    whether a request kills workers (poison), or is unlucky
 //	withdraw.go  requests that workers have not begun, taken back ([parley/fleet/withdraw])

@@ -27,6 +27,9 @@ func (f *Fleet) probe(ctx context.Context, m *member) {
 		cancel()
 		if ctx.Err() == nil {
 			f.probed(m, turns, began, condition, err)
+			if err == nil {
+				f.exchangeReuse(ctx, m)
+			}
 		}
 		timer.Reset(f.cfg.ProbeEvery)
 	}

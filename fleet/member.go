@@ -38,6 +38,9 @@ type Member struct {
 	// Blocks says how other workers fetch blocks from the process of an instance until a
 	// time; nil if they cannot.
 	Blocks func(instance string, until time.Time) parley.BlockSource
+	// LearnFrom gives it what other workers have observed of how soon blocks are used again, in
+	// the bytes of their engines, and returns what it has observed itself; nil if it cannot.
+	LearnFrom func(ctx context.Context, others [][]byte) (own []byte, err error)
 	// Divides names how its engine, a foreign one, moves keys and values between two workers
 	// that share a request; empty if it does not. Meet returns what both are told when the
 	// other one decodes and they are asked at once; nil if this one is asked first and says

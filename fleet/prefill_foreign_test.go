@@ -278,6 +278,62 @@ func TestForeignEnginesShareRequests(t *testing.T) {
 	}
 }
 
+// TestForeignPairsResume loses the engine that decodes after its first token: another one writes
+// the rest. Of vLLM it computes the prompt together with that token itself; SGLang's cannot, so a
+// worker for prompts does.
+func TestForeignPairsResume(t *testing.T) {
+	for kind, first := range map[worker.Kind]string{
+		worker.VLLM:   `{"choices":[{"index":0,"text":"b","token_ids":[5]}]}`,
+		worker.SGLang: `{"index":0,"output_ids":[5],"meta_info":{"prompt_tokens":512,"completion_tokens":1}}`,
+	} {
+		t.Run(string(kind), func(t *testing.T) {
+			e := newPairedEngines(t)
+			f := newFleet(t, Config{SlowStart: -1}, e.member("p", kind, parley.RolePrefill),
+				e.member("d1", kind, parley.RoleDecode), e.member("d2", kind, parley.RoleDecode))
+			awaitUp(t, f)
+			lost := func(w http.ResponseWriter, _ *http.Request) {
+				e.fault("d1", nil)
+				e.fault("d2", nil)
+				fmt.Fprintf(w, "data: %s\n\n", first)
+				_ = http.NewResponseController(w).Flush()
+				panic(http.ErrAbortHandler)
+			}
+			e.fault("d1", lost)
+			e.fault("d2", lost)
+			r := promptOfLength(512)
+			attempts, got, err := travel(t.Context(), f, r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tokens := gather(r, got)[0].Tokens; !slices.Equal(tokens, []parley.Token{5, 7}) {
+				t.Errorf("%v, want the token of the first engine and that of the second", tokens)
+			}
+			asked := strings.Fields(e.askedNow())
+			slices.Sort(asked)
+			want := []string{"d1", "d2", "p"}
+			if kind == worker.SGLang {
+				want = append(want, "p")
+			}
+			if !slices.Equal(asked, want) {
+				t.Errorf("asked %v: %+v", asked, attempts)
+			}
+			if kind == worker.VLLM && len(e.held) != 1 { // of the engine that was lost
+				t.Errorf("%d prompts were not read, want that of the lost engine", len(e.held))
+			}
+			for _, room := range e.rooms {
+				if room.decode != nil && !strings.HasSuffix(fmt.Sprint(room.decode["input_ids"]), " 5]") {
+					t.Errorf("the second engine is not told of the first token: %v", room.decode)
+				}
+			}
+			for _, s := range f.Standings() {
+				if s.Answering != 0 {
+					t.Errorf("%+v", s)
+				}
+			}
+		})
+	}
+}
+
 // TestForeignPairsFail has either engine fail before the first token, in all ways and once.
 func TestForeignPairsFail(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -52,6 +52,7 @@ type member struct {
 	health   health
 	totals   totals
 	warmUp   *warmUp // the latest; nil if there was none
+	reuse    reuse
 	breaker  *queue.Breaker
 	attempts map[*attempt]struct{}
 	kick     chan struct{} // asks for a probe now

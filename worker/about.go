@@ -11,7 +11,17 @@ const (
 	EventsPath = "/parley/v1/events"
 	// SnapshotPath lists all blocks that the worker holds.
 	SnapshotPath = "/parley/v1/snapshot"
+	// ReusePath takes what other workers have observed of how soon blocks are used again, and
+	// answers with what this one has; see [Reuse].
+	ReusePath = "/parley/v1/reuse"
 )
+
+// A Reuse is what caches have observed of how soon blocks are used again, each in the bytes of
+// its engine: those of others that are given to a worker, and its own in the answer.
+type Reuse struct {
+	Others [][]byte `json:"others"`
+	Own    []byte   `json:"own,omitempty"`
+}
 
 // An About is what a Parley worker says of itself.
 type About struct {

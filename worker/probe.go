@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"io"
 	"maps"
 	"net/http"
@@ -65,6 +66,21 @@ func (r *Remote) probeUpstream(ctx context.Context) (Status, error) {
 	s := Status{Models: models}
 	r.probed.Store(&probeState{time.Now().Add(r.cfg.Upstream.ProbeEvery), s})
 	return s, nil
+}
+
+// LearnFrom gives a Parley worker what others have observed of how soon blocks are used again, and
+// returns what it has observed itself.
+func (r *Remote) LearnFrom(ctx context.Context, others [][]byte) (own []byte, err error) {
+	resp, err := r.send(ctx, ReusePath, Reuse{Others: others})
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	var answer Reuse
+	if err := json.NewDecoder(io.LimitReader(resp.Body, answerMax)).Decode(&answer); err != nil {
+		return nil, r.garbled(ctx, err)
+	}
+	return answer.Own, nil
 }
 
 func (r *Remote) probeParley(ctx context.Context) (Status, error) {

@@ -37,6 +37,7 @@
 // hits that keeping a block for some time can give, which is what a block is
 // worth. Conversations that were never continued, scans and loops larger than
 // the memory all fall out of that one rule; [LRU] is there to compare with.
+// Caches of workers that divide a load learn from each other; see [Reuse].
 //
 // # Tiers
 //

@@ -68,6 +68,7 @@ type learner struct {
 	ended   [kinds][buckets]float64 // left that age: used, or grown older
 	waiting [kinds][buckets]float64 // are at that age now
 	known   [kinds]bool             // there was such a block
+	others  Reuse                   // what other caches have observed
 	// worth is the expected hits per second of keeping a block, for the best
 	// length of time, at the lower edge of each bucket.
 	worth [kinds][buckets + 1]float64
@@ -83,8 +84,10 @@ const (
 	// anything is known. Buckets grow with age, so equal chances mean that the
 	// rate falls with age, which is the assumption of LRU.
 	priorChance = 0.02
-	// memorySpans is how many spans an estimate remembers.
+	// memorySpans is how many spans an estimate remembers, those of other caches included, and
+	// ownSpans how many of its own in any case.
 	memorySpans = 2000
+	ownSpans    = 100
 )
 
 func newLearner() *learner {
@@ -135,8 +138,9 @@ func (l *learner) study() {
 func (l *learner) observed(kind, k int) (again, of float64) {
 	for j, weight := range [...]float64{0.25, 0.5, 0.25} {
 		if i := k + j - 1; i >= 0 && i < buckets {
-			again += weight * l.again[kind][i]
-			of += weight * (l.ended[kind][i] + l.waiting[kind][i]/2)
+			o := &l.others
+			again += weight * (l.again[kind][i] + o.again[kind][i])
+			of += weight * (l.ended[kind][i] + o.ended[kind][i] + (l.waiting[kind][i]+o.waiting[kind][i])/2)
 		}
 	}
 	return again, of
@@ -151,9 +155,10 @@ func (l *learner) estimate(kind int) {
 			continue
 		}
 		again, ended, waiting := &l.again[other], &l.ended[other], &l.waiting[other]
+		o := &l.others
 		for k := range buckets {
-			allAgain[k] += again[k]
-			allOf[k] += ended[k] + waiting[k]/2
+			allAgain[k] += again[k] + o.again[other][k]
+			allOf[k] += ended[k] + o.ended[other][k] + (waiting[k]+o.waiting[other][k])/2
 		}
 	}
 	for k := range buckets {
@@ -163,7 +168,8 @@ func (l *learner) estimate(kind int) {
 	}
 	l.value(kind, &chance)
 	for k := range buckets {
-		if l.ended[kind][k] > memorySpans*l.spanBlocks {
+		most := max(memorySpans*l.spanBlocks-l.others.ended[kind][k], ownSpans*l.spanBlocks)
+		if l.ended[kind][k] > most {
 			l.ended[kind][k] /= 2
 			l.again[kind][k] /= 2
 		}

@@ -74,6 +74,12 @@ func (s *Scheduler) Prospects(dst []kv.Prospect, from int32, most int, least flo
 	return s.cache.Prospects(dst, from, most, least, known)
 }
 
+// Reuse and LearnFrom exchange what caches have observed; see [kv.Cache.Reuse].
+func (s *Scheduler) Reuse() *kv.Reuse { return s.cache.Reuse() }
+
+// LearnFrom takes what other caches have observed.
+func (s *Scheduler) LearnFrom(others []*kv.Reuse) { s.cache.LearnFrom(others) }
+
 // board copies blocks of a sequence to their place, as far as the pass has time
 // for it, and reports whether all are there.
 func (s *Scheduler) board(q *Seq) bool {

@@ -10,9 +10,11 @@ import (
 
 	"parley"
 	"parley/compute"
+	"parley/engine/kv"
 	"parley/fleet"
 	"parley/fleet/discover"
 	"parley/route"
+	"parley/worker"
 )
 
 // maxFetch is how long fetches may take in tests.
@@ -121,6 +123,34 @@ func TestASessionIsFetchedFromItsWorker(t *testing.T) {
 		t.Errorf("%+v, %+v", all, all[0].Transfer)
 	}
 	sound(t, a, b)
+}
+
+// TestWorkersLearnFromOthers gives a worker what another one has observed, and bytes that are not
+// that: it answers with what it has observed itself.
+func TestWorkersLearnFromOthers(t *testing.T) {
+	model := Config{KVTokens: 8192, ContextTokens: 2048}
+	a, urlA := startWorker(t, ServerConfig{Key: transferKey}, model)
+	b, urlB := startWorker(t, ServerConfig{Key: transferKey}, model)
+	first := dialWorker(t, worker.Config{URL: urlA, Kind: worker.Parley, Key: transferKey})
+	second := dialWorker(t, worker.Config{URL: urlB, Kind: worker.Parley, Key: transferKey})
+	nothing, err := second.LearnFrom(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := transferPrompt(t, a)
+	askTransfer(t, first, r)
+	sound(t, a, b)
+	observed, err := first.LearnFrom(t.Context(), [][]byte{[]byte("something else"), nothing})
+	if err != nil || slices.Equal(observed, nothing) || new(kv.Reuse).UnmarshalBinary(observed) != nil {
+		t.Fatalf("%d bytes are observed: %v", len(observed), err)
+	}
+	if own, err := second.LearnFrom(t.Context(), [][]byte{observed}); err != nil || !slices.Equal(own, nothing) {
+		t.Errorf("a worker gives what others have observed as its own: %v", err)
+	}
+	stranger := dialWorker(t, worker.Config{URL: urlA, Kind: worker.Parley, Key: "another"})
+	if _, err := stranger.LearnFrom(t.Context(), nil); parley.CodeOf(err) != parley.Unauthenticated {
+		t.Errorf("without the key: %v", err)
+	}
 }
 
 // TestAnAnswerMovesWithItsBlocks drains a worker in the middle of an answer: the other one

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"parley"
+	"parley/engine/kv"
 	"parley/token"
 	"parley/worker"
 	"parley/worker/kvwire"
@@ -29,6 +30,7 @@ func (s *Server) Handler() http.Handler {
 		"GET " + worker.AboutPath:    s.tellAbout,
 		"GET " + worker.EventsPath:   s.streamEvents,
 		"GET " + worker.SnapshotPath: s.giveSnapshot,
+		"POST " + worker.ReusePath:   s.exchangeReuse,
 		"GET " + wire.Path:           s.wire.Serve,
 	} {
 		mux.Handle(pattern, s.guarded(do))
@@ -107,6 +109,35 @@ func (s *Server) giveSnapshot(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set(worker.InstanceHeader, s.instance)
 	_, _ = w.Write(body) // who left asks again
 	return nil
+}
+
+// exchangeReuse has the cache learn from what others have observed. What is of another version is
+// left out.
+func (s *Server) exchangeReuse(w http.ResponseWriter, r *http.Request) error {
+	var body worker.Reuse
+	if err := readBody(w, r, &body); err != nil {
+		return err
+	}
+	var others []*kv.Reuse
+	for _, data := range body.Others {
+		if o := new(kv.Reuse); o.UnmarshalBinary(data) == nil {
+			others = append(others, o)
+		}
+	}
+	m, err := s.holdCache()
+	if err != nil {
+		return err
+	}
+	defer s.letGo(m)
+	own, err := m.Engine.LearnFrom(r.Context(), others)
+	if err != nil {
+		return err
+	}
+	data, err := own.MarshalBinary()
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, worker.Reuse{Own: data})
 }
 
 // giveBlocks gives blocks to another worker of the fleet.
