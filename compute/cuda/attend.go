@@ -64,8 +64,12 @@ func (c *CUDA) runAttend(q *command, rest []command, rows int) {
 	if recorded {
 		few, unions = max(rows, fewBlocks*c.device.Multiprocessor/q.heads.KV), rows
 	}
-	start(c, &c.attend[0], few, q.heads.KV, &args)
-	start(c, &c.attend[1], c.step.many, q.heads.KV, &args)
+	kernel := &c.attend[0]
+	if c.step.fewRows > queryRows/2 {
+		kernel = &c.attend[1]
+	}
+	start(c, kernel, few, q.heads.KV, &args)
+	start(c, &c.attend[2], c.step.many, q.heads.KV, &args)
 	union := combineArgs{
 		dst:      args.dst,
 		partials: args.partials,

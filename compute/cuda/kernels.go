@@ -201,11 +201,11 @@ const (
 
 // An attendTile is how attention over heads of a width is cut: warps of the kernel
 // for many query rows, and stages of the kernels for few, for many, for many
-// with warpgroups, and for few with bulk copies, of numbers and of codes (0: there is none), as in
+// with warpgroups, and for few with bulk copies of two tiles, of numbers and of codes (0: there is none), as in
 // kernels/attend_128.cu.
 type attendTile struct{ warps, few, many, groups, bulk, bulkCodes int }
 
-var attendTiles = map[int]attendTile{64: {8, 6, 6, 12, 12, 22}, 128: {8, 4, 3, 10, 6, 11}, 256: {4, 2, 2, 0, 0, 0}}
+var attendTiles = map[int]attendTile{64: {8, 6, 6, 12, 6, 12}, 128: {8, 4, 3, 10, 3, 6}, 256: {4, 2, 2, 0, 0, 0}}
 
 // manyRows is how many query rows a block of threads of the kernel for many has.
 func manyRows(dim int) int { return attendTiles[headWidth(dim)].warps * queryRows }
@@ -220,8 +220,8 @@ func headWidth(dim int) int {
 	return headWidths[len(headWidths)-1]
 }
 
-// attendShapes are the kernels for few and for many query rows of a sequence over heads of dim
-// in a pool of the type, with bulk copies if it lies as they need it.
+// attendShapes are the kernels for at most 8, for at most 16 and for many query rows of a sequence over heads of dim
+// in a pool of the type; the first two with bulk copies if it lies as they need it.
 func attendShapes(dim int, kind compute.KVType, hopper bool) []libcuda.Kernel {
 	width := headWidth(dim)
 	s, row, scales := attendTiles[width], width*2, 4*partition*2 // of keys and values of two partitions
@@ -235,21 +235,19 @@ func attendShapes(dim int, kind compute.KVType, hopper bool) []libcuda.Kernel {
 		}
 		many = s.warps*queryRows*row + s.groups*keysOfTile*row + scales
 	}
-	first := libcuda.Kernel{Name: fmt.Sprintf("attend_few_%d", width), Threads: 256, Shared: few}
-	if hopper && dim == width && s.bulk > 0 {
-		bulk := libcuda.Kernel{Name: fmt.Sprintf("attend_bulk_%d", width), Threads: 288}
-		bulk.Shared = queryRows*(row+partition*2) + s.bulk*keysOfTile*row
-		switch kind {
-		case compute.KVInt8, compute.KVFP8:
-			bulk.Name += "_" + kind.String()
-			bulk.Shared = queryRows*(row+partition*2) + s.bulkCodes*keysOfTile*width
-			first = bulk
-		case compute.KVBF16:
-			first = bulk
+	narrow := libcuda.Kernel{Name: fmt.Sprintf("attend_few_%d", width), Threads: 256, Shared: few}
+	wide := narrow
+	if hopper && dim == width && s.bulk > 0 && kind != compute.KVF32 {
+		name, ring := fmt.Sprintf("attend_bulk_%d", width), s.bulk*2*keysOfTile*row
+		if kind.ScaleBytes() > 0 {
+			name, ring = name+"_"+kind.String(), s.bulkCodes*2*keysOfTile*width
 		}
+		narrow = libcuda.Kernel{Name: name + "_8", Threads: 288, Shared: queryRows/2*(row+partition*2) + ring}
+		wide = libcuda.Kernel{Name: name + "_16", Threads: 288, Shared: queryRows*(row+partition*2) + ring}
 	}
 	return []libcuda.Kernel{
-		first,
+		narrow,
+		wide,
 		{Name: fmt.Sprintf("attend_many_%d", width), Threads: threads, Shared: many},
 	}
 }

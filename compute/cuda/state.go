@@ -34,7 +34,7 @@ type kernels struct {
 	matrices map[weights.DType][]matrixKernel
 	pairs    []matrixKernel // of two BF16 matrices, if the device has them
 	arrange  map[weights.DType]kernel
-	attend   []kernel // for few query rows, for many
+	attend   []kernel // for at most 8 query rows, for at most 16, for many
 }
 
 // health is what went wrong on the device.
@@ -172,6 +172,7 @@ type stepMemory struct {
 // attentionItems are the blocks of work of a step's attention.
 type attentionItems struct {
 	few, many int
+	fewRows   int // the most query rows of an item of few
 	combines  int
 	items     [2][][8]int32 // few, many
 	unions    [][4]int32

@@ -191,6 +191,7 @@ func (s *stepData) fillRopes(ropes []compute.Rope) {
 // manyRows query rows. All give the same bits.
 func (s *stepData) layOut(group, manyRows, blocks int) {
 	s.items[0], s.items[1], s.unions = s.items[0][:0], s.items[1][:0], s.unions[:0]
+	s.fewRows = 0
 	partials, share := 0, s.partitionsEach(group, max(1, blocks))
 	for i := range s.seqs {
 		q := &s.seqs[i]
@@ -203,11 +204,13 @@ func (s *stepData) layOut(group, manyRows, blocks int) {
 				s.items[1] = append(s.items[1], item)
 			}
 		case parts <= share || partials+parts*q.rows > maxPartials:
+			s.fewRows = max(s.fewRows, q.rows*group)
 			s.items[0] = append(s.items[0], item)
 			for r := range q.rows {
 				s.unions = append(s.unions, [4]int32{int32(q.row + r)})
 			}
 		default:
+			s.fewRows = max(s.fewRows, q.rows*group)
 			partials = s.split(item, q, parts, partials)
 		}
 	}

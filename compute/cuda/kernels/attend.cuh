@@ -237,11 +237,11 @@ FORCE Item item_at(const AttendArgs &a, const int *fields, int group, int querie
 	return it;
 }
 
-// load_queries brings 16 query rows from first on into shared memory, by the threads of a warp.
-template <int D> FORCE void load_queries(const AttendArgs &a, const Item &it, int first, int group, int head, u8 *to, int from, int lanes) {
+// load_queries brings ROWS query rows from first on into shared memory, by lanes threads of which this one is number from.
+template <int D, int ROWS = 16> FORCE void load_queries(const AttendArgs &a, const Item &it, int first, int group, int head, u8 *to, int from, int lanes) {
 	int dim = a.pool.dim;
-	for (int at = from; at < 16 * D / 8; at += lanes) {
-		int r = at % 16, c = at / 16 * 8, qr = first + r;
+	for (int at = from; at < ROWS * D / 8; at += lanes) {
+		int r = at % ROWS, c = at / ROWS * 8, qr = first + r;
 		float v[8];
 		int row = least(qr, it.rows - 1);
 		const float *q = a.q + ((u64)(it.fields[ITEM_ROW] + row / group) * a.queries + head * group + row % group) * dim + c;
@@ -296,11 +296,16 @@ FORCE void put(const AttendArgs &a, const Item &it, int qr, int group, int head,
 	to[1] = v1;
 }
 
-// The softmax of a partition is that of its greatest score. Its sum is added up by
-// eights of keys: those of eight w of all tiles by lane, then over w, then over lanes.
+// The softmax of a partition is that of its greatest score. Its sum is added up by blocks of 16 keys: block m of tiles h and
+// h + 2 by lanes, each of which has keys 2t, 2t + 1, 2t + 8 and 2t + 9, then over h and m, then over lanes.
 // Weights are rounded to bfloat16 and meet values in chains of sixteens of
 // keys. Partitions are united in their order. attend_few and attend_many do the
 // same arithmetic.
+
+// sum_of_lane adds a lane's keys of a block of two tiles: two of each eight.
+FORCE float sum_of_lane(const float *v0, const float *v1, const float *v2, const float *v3) {
+	return ((v0[0] + v1[0]) + (v2[0] + v3[0])) + ((v0[1] + v1[1]) + (v2[1] + v3[1]));
+}
 
 // attend_many computes items of WARPS times 16 query rows.
 template <int D, int WARPS, int STAGES> FORCE void attend_many(const AttendArgs &a) {
@@ -365,14 +370,10 @@ template <int D, int WARPS, int STAGES> FORCE void attend_many(const AttendArgs 
 			top[i] = __builtin_fmaxf(top[i], shuffle_xor(top[i], 2));
 			base[i] = base_of(top[i]);
 		}
+		UNROLL for (int n = 0; n < 8 * TILES; n++) UNROLL for (int i = 0; i < 4; i++) s[n][i] = exp2_fast(s[n][i] - base[i / 2]);
 		UNROLL for (int w = 0; w < 8; w++) {
-			float part[2] = {0, 0};
-			UNROLL for (int j = 0; j < TILES; j++) UNROLL for (int i = 0; i < 4; i++) {
-				float v = exp2_fast(s[8 * j + w][i] - base[i / 2]);
-				part[i / 2] += v;
-				s[8 * j + w][i] = v;
-			}
-			sum[0] += part[0], sum[1] += part[1];
+			int n = w / 4 * 8 + w % 4 * 2;
+			UNROLL for (int i = 0; i < 2; i++) sum[i] += sum_of_lane(s[n] + 2 * i, s[n + 1] + 2 * i, s[n + 16] + 2 * i, s[n + 17] + 2 * i);
 		}
 		UNROLL for (int i = 0; i < 2; i++) {
 			sum[i] += shuffle_xor(sum[i], 1);
@@ -470,6 +471,9 @@ template <int D, int STAGES> FORCE void attend_few(const AttendArgs &a) {
 	__shared__ float tops[8][16], sums[8][16][4];
 	int lane = threadx % 32, warp = threadx / 32, g = lane / 4, t = lane % 4, head = blocky;
 	int group = a.queries / a.pool.heads, items = a.step[STEP_FEW_ITEMS], itemsAt = a.step[AT_FEW_ITEMS];
+	// What a warp has of a partition: eights 2m and 2m + 1 of tiles h and h + 2; of eight n of these, the lane's first key.
+	int m = warp % 4, h = warp / 4;
+	auto key_of = [&](int n) __attribute__((always_inline)) { return (h + n / 2 * 2) * KEYS + (2 * m + n % 2) * 8 + 2 * t; };
 	bool waited = false;
 	start_next();
 	if (blockx >= items) return wait_before();
@@ -492,21 +496,24 @@ template <int D, int STAGES> FORCE void attend_few(const AttendArgs &a) {
 		float partTop[2] = {0, 0}, partSum[2] = {0, 0};
 		for (int p = it.begin / PARTITION; p * PARTITION < it.limit; p++) {
 			int from = feed.first_tile(p), to = feed.tiles(p);
-			float s[TILES][4], top[2] = {-__builtin_inff(), -__builtin_inff()};
+			float s[4][4], top[2] = {-__builtin_inff(), -__builtin_inff()};
+			UNROLL for (int n = 0; n < 4; n++) UNROLL for (int i = 0; i < 4; i++) s[n][i] = -__builtin_inff();
 			UNROLL for (int j = 0; j < TILES; j++) {
-				UNROLL for (int i = 0; i < 4; i++) s[j][i] = -__builtin_inff();
 				if (j < from || j >= to) continue;
 				u32 keys = feed.take();
-				UNROLL for (int i = 0; i < 4; i++) s[j][i] = 0;
-				UNROLL for (int k = 0; k < D / 32; k++) {
-					quad b = load_matrices(keys + piece_at<D>(warp, 4 * k) + lane * 16);
-					multiply_brain(s[j], q[2 * k], b.x, b.y);
-					multiply_brain(s[j], q[2 * k + 1], b.z, b.w);
-				}
-				UNROLL for (int i = 0; i < 4; i++) {
-					int key = j * KEYS + warp * 8 + 2 * t + i % 2;
-					s[j][i] = weigh(a, row[i / 2], s[j][i], p * PARTITION + key, a.pool.type >= POOL_INT8 ? feed.scales(p)[key] : 0);
-					top[i / 2] = __builtin_fmaxf(top[i / 2], s[j][i]);
+				if (j % 2 != h) continue;
+				UNROLL for (int n = j / 2 * 2; n < j / 2 * 2 + 2; n++) {
+					UNROLL for (int i = 0; i < 4; i++) s[n][i] = 0;
+					UNROLL for (int k = 0; k < D / 32; k++) {
+						quad b = load_matrices(keys + piece_at<D>(2 * m + n % 2, 4 * k) + lane * 16);
+						multiply_brain(s[n], q[2 * k], b.x, b.y);
+						multiply_brain(s[n], q[2 * k + 1], b.z, b.w);
+					}
+					UNROLL for (int i = 0; i < 4; i++) {
+						int key = key_of(n) + i % 2;
+						s[n][i] = weigh(a, row[i / 2], s[n][i], p * PARTITION + key, a.pool.type >= POOL_INT8 ? feed.scales(p)[key] : 0);
+						top[i / 2] = __builtin_fmaxf(top[i / 2], s[n][i]);
+					}
 				}
 			}
 			UNROLL for (int i = 0; i < 2; i++) {
@@ -515,28 +522,24 @@ template <int D, int STAGES> FORCE void attend_few(const AttendArgs &a) {
 				if (t == 0) tops[warp][g + 8 * i] = top[i];
 			}
 			sync_block();
-			float base[2], part[2] = {0, 0}, sum[2] = {0, 0};
+			float base[2], sum[2] = {0, 0};
 			UNROLL for (int i = 0; i < 2; i++) {
 				UNROLL for (int w = 0; w < 8; w++) top[i] = __builtin_fmaxf(top[i], tops[w][g + 8 * i]);
 				base[i] = base_of(top[i]);
 			}
-			UNROLL for (int j = 0; j < TILES; j++) {
-				UNROLL for (int i = 0; i < 4; i++) {
-					float v = exp2_fast(s[j][i] - base[i / 2]);
-					part[i / 2] += v;
-					s[j][i] = v;
-				}
+			UNROLL for (int n = 0; n < 4; n++) UNROLL for (int i = 0; i < 4; i++) s[n][i] = exp2_fast(s[n][i] - base[i / 2]);
+			UNROLL for (int i = 0; i < 2; i++) sums[warp][g + 8 * i][t] = sum_of_lane(s[0] + 2 * i, s[1] + 2 * i, s[2] + 2 * i, s[3] + 2 * i);
+			UNROLL for (int n = 0; n < 4; n++) {
+				int j = h + n / 2 * 2;
 				if (a.pool.type >= POOL_INT8 && j >= from && j < to) {
 					UNROLL for (int i = 0; i < 2; i++) {
-						float factor = from_brain(feed.scales(p)[2 * PARTITION + j * KEYS + warp * 8 + 2 * t + i]);
-						s[j][i] *= factor, s[j][i + 2] *= factor;
+						float factor = from_brain(feed.scales(p)[2 * PARTITION + key_of(n) + i]);
+						s[n][i] *= factor, s[n][i + 2] *= factor;
 					}
 				}
 				UNROLL for (int i = 0; i < 2; i++)
-					*(u32 *)(memory + weightsAt + piece_at<PARTITION>(i, 8 * j + warp) + g * 16 + t * 4) = brain_pair(s[j][2 * i], s[j][2 * i + 1]);
+					*(u32 *)(memory + weightsAt + piece_at<PARTITION>(i, key_of(n) / 8) + g * 16 + t * 4) = brain_pair(s[n][2 * i], s[n][2 * i + 1]);
 			}
-			sums[warp][g][t] = part[0];
-			sums[warp][g + 8][t] = part[1];
 			float out[columns][4];
 			UNROLL for (int n = 0; n < columns; n++) UNROLL for (int i = 0; i < 4; i++) out[n][i] = 0;
 			bool first = true;

@@ -235,24 +235,24 @@ template <int D, int STAGES> FORCE void attend_many90(const AttendArgs &a) {
 			base[i] = base_of(top[i]);
 		}
 		u32 weights[TILES][16]; // as the left side of warpgroup instructions
-		UNROLL for (int w = 0; w < 8; w++) {
-			float part[2] = {0, 0};
-			UNROLL for (int j = 0; j < TILES; j++) {
-				float *v = s[j] + 4 * w;
-				UNROLL for (int i = 0; i < 4; i++) {
-					v[i] = exp2_fast(v[i] - base[i / 2]);
-					part[i / 2] += v[i];
-				}
+		UNROLL for (int w = 0; w < 8; w++) { // block w % 4 of tiles w / 4 and w / 4 + 2
+			float *block[2] = {s[w / 4] + w % 4 * 8, s[w / 4 + 2] + w % 4 * 8};
+			UNROLL for (int j = 0; j < 2; j++) UNROLL for (int i = 0; i < 8; i++)
+				block[j][i] = exp2_fast(block[j][i] - base[i / 2 % 2]);
+			UNROLL for (int i = 0; i < 2; i++)
+				sum[i] += sum_of_lane(block[0] + 2 * i, block[0] + 4 + 2 * i, block[1] + 2 * i, block[1] + 4 + 2 * i);
+			UNROLL for (int n = 0; n < 4; n++) {
+				int j = w / 4 + n / 2 * 2, e = w % 4 * 2 + n % 2; // an eight of a tile
+				float *v = s[j] + 4 * e;
 				if (CODED) {
 					UNROLL for (int i = 0; i < 2; i++) {
-						float factor = scale_of_two(stream.scales(p) + 2 * PARTITION + j * KEYS + w * 8 + 2 * t, i);
+						float factor = scale_of_two(stream.scales(p) + 2 * PARTITION + j * KEYS + e * 8 + 2 * t, i);
 						v[i] *= factor, v[i + 2] *= factor;
 					}
 				}
-				weights[j][2 * w] = brain_pair(v[0], v[1]);
-				weights[j][2 * w + 1] = brain_pair(v[2], v[3]);
+				weights[j][2 * e] = brain_pair(v[0], v[1]);
+				weights[j][2 * e + 1] = brain_pair(v[2], v[3]);
 			}
-			sum[0] += part[0], sum[1] += part[1];
 		}
 		UNROLL for (int i = 0; i < 2; i++) {
 			sum[i] += shuffle_xor(sum[i], 1);

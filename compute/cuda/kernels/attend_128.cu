@@ -4,10 +4,10 @@
 #include "attendbulk90.cuh"
 ATTEND_MANY90(128, 10)
 #ifdef POOL_CODES
-ATTEND_BULK(attend_bulk_128_int8, 128, 11, POOL_INT8)
-ATTEND_BULK(attend_bulk_128_fp8, 128, 11, POOL_FP8)
+ATTEND_BULK(attend_bulk_128_int8, 128, 6, POOL_INT8)
+ATTEND_BULK(attend_bulk_128_fp8, 128, 6, POOL_FP8)
 #else
-ATTEND_BULK(attend_bulk_128, 128, 6, POOL_BF16)
+ATTEND_BULK(attend_bulk_128, 128, 3, POOL_BF16)
 #endif
 #else
 #include "attend.cuh"

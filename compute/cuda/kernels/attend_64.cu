@@ -4,10 +4,10 @@
 #include "attendbulk90.cuh"
 ATTEND_MANY90(64, 12)
 #ifdef POOL_CODES
-ATTEND_BULK(attend_bulk_64_int8, 64, 22, POOL_INT8)
-ATTEND_BULK(attend_bulk_64_fp8, 64, 22, POOL_FP8)
+ATTEND_BULK(attend_bulk_64_int8, 64, 12, POOL_INT8)
+ATTEND_BULK(attend_bulk_64_fp8, 64, 12, POOL_FP8)
 #else
-ATTEND_BULK(attend_bulk_64, 64, 12, POOL_BF16)
+ATTEND_BULK(attend_bulk_64, 64, 6, POOL_BF16)
 #endif
 #else
 #include "attend.cuh"
