@@ -225,7 +225,7 @@ func (t *turn) reply() error {
 
 // deliver sends the answer as it comes, or whole. Its end is sent when it is
 // stored.
-func (t *turn) deliver(ctx context.Context, keeping *runs.Checkpointer) error {
+func (t *turn) deliver(ctx context.Context, keeping runs.Checkpointer) error {
 	form := t.shapeFor(t.x, t.request)
 	var out *exchange.EventStream
 	if t.request.Stream && !t.request.Background {

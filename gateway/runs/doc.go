@@ -11,5 +11,6 @@
 //	pending.go     outcomes that the store could not be told of, until it is told
 //	checkpoint.go  the answer of a turn, stored while it grows
 //	events.go      the events of a response, stored while it is computed
+//	periodic.go    both on timers, a few at a time
 //	runs.go        all of it together, and work without a client
 package runs

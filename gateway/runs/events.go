@@ -26,9 +26,7 @@ type EventLog struct {
 	id    string
 	// cancel ends the computation if the store says so.
 	cancel context.CancelCauseFunc
-	done   chan struct{}
-	once   sync.Once
-	loop   sync.WaitGroup
+	writes *periodicWrite
 
 	mu sync.Mutex
 	// pending are events that are not stored, first the number of the first.
@@ -38,14 +36,8 @@ type EventLog struct {
 
 // Record starts an event log for a response that was just created.
 func (r *Runs) Record(owner convo.Owner, id string, cancel context.CancelCauseFunc) *EventLog {
-	l := &EventLog{
-		runs:   r,
-		owner:  owner,
-		id:     id,
-		cancel: cancel,
-		done:   make(chan struct{}),
-	}
-	l.loop.Go(l.run)
+	l := &EventLog{runs: r, owner: owner, id: id, cancel: cancel}
+	l.writes = r.periodically(recordEvery, l.write)
 	return l
 }
 
@@ -56,24 +48,17 @@ func (l *EventLog) Add(events []json.RawMessage) {
 	l.pending = append(l.pending, events...)
 }
 
-func (l *EventLog) run() {
-	tick := time.NewTicker(recordEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-l.done:
-			return
-		case <-tick.C:
-		}
-		err := l.store(context.Background())
-		switch {
-		case errors.Is(err, convo.ErrTaken), errors.Is(err, convo.ErrNotFound), errors.Is(err, convo.ErrFull):
-			l.cancel(err)
-			return
-		case err != nil:
-			l.runs.Log.Warn("events wait for the conversation store", "id", l.id, "error", err)
-		}
+// write stores what is pending. It reports whether more may be.
+func (l *EventLog) write() (again bool) {
+	err := l.store(context.Background())
+	switch {
+	case errors.Is(err, convo.ErrTaken), errors.Is(err, convo.ErrNotFound), errors.Is(err, convo.ErrFull):
+		l.cancel(err)
+		return false
+	case err != nil:
+		l.runs.Log.Warn("events wait for the conversation store", "id", l.id, "error", err)
 	}
+	return true
 }
 
 // store writes what is pending, as much as goes at once.
@@ -109,8 +94,7 @@ func (l *EventLog) batch() convo.EventBatch {
 // Close ends the log and returns the last events, which are to be stored
 // with the outcome. Called again, it returns what has come since.
 func (l *EventLog) Close(ctx context.Context) (convo.EventBatch, error) {
-	l.once.Do(func() { close(l.done) })
-	l.loop.Wait()
+	l.writes.stop()
 	for len(l.pending) > convo.EventBatchMax {
 		if err := l.store(ctx); err != nil {
 			return convo.EventBatch{}, err

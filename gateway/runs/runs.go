@@ -59,6 +59,9 @@ type Runs struct {
 	stop context.CancelCauseFunc
 	loop sync.WaitGroup
 
+	// slots are those of periodic writes.
+	slots chan struct{}
+
 	closing sync.Mutex // guards closed, so that no work begins after it is set
 	closed  bool
 	work    sync.WaitGroup
@@ -66,7 +69,7 @@ type Runs struct {
 
 // Open takes up what earlier processes left.
 func Open(config Config) (*Runs, error) {
-	r := &Runs{Config: config}
+	r := &Runs{Config: config, slots: make(chan struct{}, writersMax)}
 	if r.Writes == nil {
 		r.Writes = config.Store
 	}
