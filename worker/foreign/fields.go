@@ -62,7 +62,10 @@ var hintFields = []string{
 }
 
 // FieldNames lists in order the fields that are refused where they ask for something.
-func FieldNames() []string { return slices.Sorted(maps.Keys(answerFields)) }
+func FieldNames() []string { return fieldNames }
+
+// fieldNames is sorted once: every request is compared with it.
+var fieldNames = slices.Sorted(maps.Keys(answerFields))
 
 // HintNames lists the fields that are accepted without effect.
 func HintNames() []string { return slices.Sorted(slices.Values(hintFields)) }
