@@ -7,9 +7,9 @@ import (
 	"parley/model/weights"
 )
 
-// warmUpPass computes a pass of as many tokens as a pass may have, of which nothing is kept. The first such pass on a
+// firstPass computes a pass of as many tokens as a pass may have, of which nothing is kept. The first such pass on a
 // GPU takes half as long again as the next, which no request should wait for.
-func (p *Plan) warmUpPass(network *model.Model) (err error) {
+func (p *Plan) firstPass(network *model.Model) (err error) {
 	defer func() {
 		if recovered := recover(); recovered != nil {
 			err = weights.PanicError(recovered)

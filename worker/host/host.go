@@ -74,7 +74,7 @@ func Start(plan *Plan) (*Host, error) {
 		return nil, errors.Join(fmt.Errorf("model %s: %w", cfg.Name, err), backend.Close())
 	}
 	if _, isGPU := gpuOf(backend); isGPU {
-		if err := plan.warmUpPass(network); err != nil {
+		if err := plan.firstPass(network); err != nil {
 			return nil, errors.Join(fmt.Errorf("model %s: %w", cfg.Name, err), backend.Close())
 		}
 	}
