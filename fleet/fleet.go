@@ -71,19 +71,19 @@ func (f *Fleet) Generate(ctx context.Context, r *parley.Request) iter.Seq2[parle
 }
 
 // Join adds a worker. It gets work when a probe was answered, or at once if it
-// has none.
+// has none. Errors do not name the worker, as it is shown beside them.
 func (f *Fleet) Join(w Member) error {
 	if w.Name == "" || w.Worker == nil {
 		return errors.New("fleet: a worker needs a name and an engine")
 	}
 	if !slices.ContainsFunc(f.cfg.Pools, func(p Pool) bool { return p.Name == w.Pool }) {
-		return fmt.Errorf("fleet: worker %s names the unknown pool %q", w.Name, w.Pool)
+		return fmt.Errorf("it names the unknown pool %q", w.Pool)
 	}
 	models := w.Worker.Models()
 	if !slices.ContainsFunc(models, f.serves) {
 		return fmt.Errorf(
-			"fleet: worker %s serves %s, which is not a model of this server: map the names with `models: {OURS: "+
-				"THEIRS}`", w.Name, namesOfModels(models))
+			"it serves %s, which is not a model of this server: map the names with `models: {OURS: THEIRS}`",
+			namesOfModels(models))
 	}
 	if len(models) > 1 && w.SourceOf == nil { // whose blocks events tell of is not known
 		w.unfollow()
@@ -91,7 +91,7 @@ func (f *Fleet) Join(w Member) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.find(w.Name) != nil {
-		return fmt.Errorf("fleet: worker %s exists already", w.Name)
+		return errors.New("a worker of its name exists already")
 	}
 	m := &member{
 		Member:   w,

@@ -146,7 +146,7 @@ func TestRefusedJoins(t *testing.T) {
 		}
 		const locked = `default locked absent "it rejects the key"`
 		updates <- []discover.Address{{Name: "locked", URL: "1", Kind: "vllm"}, {Name: "other", URL: "2"}}
-		is(locked, `default other absent "fleet: worker other serves another, which is not a model of this server: `+
+		is(locked, `default other absent "it serves another, which is not a model of this server: `+
 			"map the names with `models: {OURS: THEIRS}`\"")
 		const told = "(pool 'default': no worker has joined, 2 absent)"
 		if said := f.NoWorkers(ask(1)).Error(); !strings.Contains(said, told) {

@@ -273,8 +273,9 @@ func (b *backend) joinHosts(p *settings.PoolConfig) error {
 		if len(p.Models) > 0 && !slices.Contains(p.Models, id) {
 			continue
 		}
-		if err := b.fleet.Join(localMember("local/"+p.Name+"/"+id, p.Name, h)); err != nil {
-			return err
+		name := "local/" + p.Name + "/" + id
+		if err := b.fleet.Join(localMember(name, p.Name, h)); err != nil {
+			return fmt.Errorf("worker %s: %w", name, err)
 		}
 	}
 	return nil

@@ -42,7 +42,7 @@ type Stage struct {
 	// Worker is the worker of the stage, Attempt the number of the attempt from 1, and
 	// Fault why the attempt failed, in its last stage.
 	Worker  string `json:"worker,omitempty"`
-	Attempt int    `json:"leg,omitempty"`
+	Attempt int    `json:"attempt,omitempty"`
 	Fault   string `json:"fault,omitempty"`
 }
 

@@ -250,10 +250,10 @@ func (p *State) byLimit() *Diagnosis {
 		return v
 	}
 	most := p.Limited[0]
-	v.Sentence = fmt.Sprintf("%s of the last minute exceeded a limit: organisation %s reached %s",
+	v.Sentence = fmt.Sprintf("%s of the last minute exceeded a limit of organisation %s: %s",
 		p.of(p.Rates.Limited), most.Organization, most.Limit)
 	if more := len(p.Limited) - 1; more > 0 {
-		v.Sentence += fmt.Sprintf(" (limits that others reached: %d)", more)
+		v.Sentence += fmt.Sprintf(" (other limits that were exceeded: %d)", more)
 	}
 	v.Sentence += "."
 	v.Do = fmt.Sprintf("Raise it under Keys, or ask %s to send less.", most.Organization)

@@ -23,9 +23,13 @@ func whoseLimit(who *tenant.Identity, h *limit.Hold, r *limit.Refusal) string {
 	return "your organisation"
 }
 
+// ofWhom names whose limit it is to operators, who see the organisation beside it.
+var ofWhom = strings.NewReplacer("your organisation", "the organisation", "your ", "a ",
+	"the user that the request names", "an end user")
+
 // limitOf names a limit for operators, such as "the monthly budget of the organisation".
 func limitOf(r *limit.Refusal, whose string) string {
-	whose = strings.Replace(whose, "your", "the", 1)
+	whose = ofWhom.Replace(whose)
 	switch r.Refused {
 	case limit.Budget:
 		return fmt.Sprintf("the monthly budget of %s (%s)", whose, limit.Micros(r.Limit))

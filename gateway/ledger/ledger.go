@@ -155,7 +155,8 @@ func (l *Ledger) writeWaiting(ctx context.Context) (int, error) {
 	return len(batch), nil
 }
 
-const columns = `id, at, organization, user_id, key_id, model, tier, route, input, cached, output, cost_micros, worker, reason, outcome, shared, batch, stages, estimated, tags, internal`
+const columns = `id, at, organization, user_id, key_id, model, tier, route, input, cached, output, cost_micros, ` +
+	`worker, reason, outcome, shared, batch, stages, estimated, tags, internal`
 
 func (e *Entry) values() []any {
 	return []any{e.ID, db.Stamp(e.At), e.Organization, e.User, e.Key, e.Model, e.Tier.String(), e.Route, e.Input,

@@ -158,13 +158,13 @@ test('an answer that moved is told with the part of each worker', async (t) => {
   while (!(await events.read()).done);
   for (const [name, options] of Object.entries(looks)) {
     const page = await openAdmin(`/admin#requests/${id}`, options);
-    await page.waitForSelector('article h3[data-leg="2"]');
+    await page.waitForSelector('article h3[data-attempt="2"]');
     await eventually(async () => {
       const attempts = await page.locator('article h3').allInnerTexts();
       assert.match(attempts[0], new RegExp(`Attempt 1 of ${attempts.length}: ${victim.name}`));
     });
-    for (const leg of await page.locator('article ol.leg').all()) {
-      const stages = await leg.locator('.what').allInnerTexts();
+    for (const attempt of await page.locator('article ol.attempt').all()) {
+      const stages = await attempt.locator('.what').allInnerTexts();
       assert.ok(stages[0].startsWith('router choose a worker'), stages.join());
       for (const stage of ['worker hop, there and back', 'worker receive and admit', 'engine decode']) assert.ok(stages.includes(stage), `${stage} in ${stages}`);
     }
@@ -203,7 +203,7 @@ test('a request is told from the gateway to the engine of its worker', async () 
   for (const where of ['gateway', 'router', 'worker', 'engine']) await page.locator('article .what b').getByText(where, { exact: true }).first().waitFor();
   const text = await page.locator('article').innerText();
   assert.ok(workers.some((w) => text.includes(w.name)), `no worker is named in ${text}`);
-  const parts = await page.locator('article ol.leg .what').allInnerTexts();
+  const parts = await page.locator('article ol.attempt .what').allInnerTexts();
   for (const part of ['worker hop, there and back', 'worker receive and admit', 'engine prefill', 'engine decode']) assert.ok(parts.includes(part), `${part} in ${parts}`);
   assert.match(text, /passed here, .* there/);
   await wantAccessible(page, 'a request');

@@ -158,7 +158,7 @@ export interface Stage {
   note?: string;
   /** Whose stage it is, which of the workers that were asked, and why it was the last there. */
   worker?: string;
-  leg?: number;
+  attempt?: number;
   fault?: string;
 }
 
