@@ -86,7 +86,7 @@ It includes two small models, so these work right away:
 		monitor.NewPs(), monitor.NewTop(), newLink(), drill.New(), doctor.New(), keys.NewUsage(), keys.NewAudit(),
 		library.NewModels(),
 		newConnect(), keys.New(), users.New(), users.NewOrgs(), library.NewModel(), bench.New(), planner.New(),
-		simulate.New(), fleetctl.New(), newVersion(),
+		simulate.New(), fleetctl.New(), planner.NewPrompt(), newVersion(),
 		newLicenses(), newMan(), newExitCodes(), newConfig(),
 	)
 	help := root.HelpFunc()
