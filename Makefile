@@ -51,9 +51,10 @@ test: ## everything a change must pass; installs what it needs, and prints what 
 # Long, and rarely finds what `make test` does not: the release builds compile all
 # dependencies again for three platforms (`make check` type-checks them instead), Helm is
 # compiled from source to render one chart (`make unit` renders it with a subset), and
-# slow programs that define what is correct run all cases (`make unit` takes some of them).
+# slow programs that define what is correct run all cases (`make unit` takes some of them),
+# and every page is tested in four looks (`make pages` has one for each file of tests).
 .PHONY: test-long
-test-long: release helm cases test-cold ## what takes long and rarely finds anything: release builds, the chart rendered by Helm, all cases of kernels and models, the cost of make test
+test-long: release helm cases pages-all test-cold ## what takes long and rarely finds anything: release builds, the chart rendered by Helm, all cases of kernels and models, pages in all looks, the cost of make test
 
 .PHONY: cases
 cases: ## all cases of the GPU kernels on an interpreter, and of the models on the reference
@@ -91,8 +92,12 @@ agents: build ## real coding agents against the real binary, and before PARLEY_L
 	PARLEY_BIN=$(CURDIR)/$(BIN) SCRIPTED_BIN=$(CURDIR)/bin/scripted ./test/run-agents.sh $(ONLY)
 
 .PHONY: pages
-pages: build ## the pages in a real browser against the real binary; PARLEY_LOOKS=all for all four looks
+pages: build ## the pages in a real browser against the real binary, some files of tests on a desktop and some on a phone
 	PARLEY_BIN=$(CURDIR)/$(BIN) ./test/run-pages.sh
+
+.PHONY: pages-all
+pages-all: build ## the same, each test on a desktop and on a phone, light and dark
+	PARLEY_LOOKS=all PARLEY_BIN=$(CURDIR)/$(BIN) ./test/run-pages.sh
 
 .PHONY: security
 security: build ## attacks on the real binary: behind nginx and a TCP forwarder, as another user, by foreign pages

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import axe from 'axe-core';
@@ -24,11 +24,16 @@ const every = {
   'phone-dark': { ...phone, colorScheme: 'dark' },
 };
 
+const two = ['light', 'phone-dark']; // each size and each theme once
+
+/** Which of two looks a file of tests takes: always the same one. Its tests may build on each other. */
+const turn = [...basename(process.argv[1])].reduce((sum, letter) => sum + letter.codePointAt(0), 0) % two.length;
+
 /**
- * The looks that a page is tested in, by name: the options of a browser. Two of them have each size and each theme once;
+ * The looks that a page is tested in, by name: the options of a browser. Files of tests take one of two;
  * PARLEY_LOOKS=all has every one, and so do pictures.
  */
-export const looks = process.env.PARLEY_LOOKS === 'all' || process.env.PARLEY_SHOTS ? every : { light: every.light, 'phone-dark': every['phone-dark'] };
+export const looks = process.env.PARLEY_LOOKS === 'all' || process.env.PARLEY_SHOTS ? every : { [two[turn]]: every[two[turn]] };
 
 /**
  * Tests a body once for each look: on a desktop and on a phone, light and dark. All use the server and the browser of
