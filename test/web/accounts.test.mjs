@@ -1,7 +1,7 @@
 // People with accounts: from an invitation to a chat, the page of the account, and signing in and out.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { answered, eventually, inEveryLook, looks, openPage, openPages, say, shot, wantAccessible, wantFit } from './pages.mjs';
+import { answered, eventually, firstLook, inEveryLook, looks, openPage, openPages, say, shot, wantAccessible, wantFit } from './pages.mjs';
 
 const rig = openPages();
 const password = 'correct horse battery';
@@ -27,7 +27,7 @@ async function signIn(page, email, secret) {
 
 /** The paths of invitations, by address. All are made before there is an account: then the token of the server is of no use. */
 const invitations = {};
-const emailOf = (name) => (name === 'light' ? 'ann@example.com' : `ann-${name}@example.com`);
+const emailOf = (name) => (name === firstLook ? 'ann@example.com' : `ann-${name}@example.com`);
 
 test('people are invited', async () => {
   for (const email of Object.keys(looks).map(emailOf)) invitations[email] = (await ask('/v1/organization/invites', { email, organization: 'acme' })).path;

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { eventually, inEveryLook, looks, openPage, openPages, shot, wantAccessible, wantFit } from './pages.mjs';
+import { eventually, firstLook, inEveryLook, looks, openPage, openPages, shot, wantAccessible, wantFit } from './pages.mjs';
 
 /** A port that nothing listens on. */
 async function freePort() {
@@ -171,7 +171,7 @@ test('what a group gives is set on the People page, and given at the next sign-i
     await dialog.waitFor({ state: 'hidden' });
     await page.evaluate(() => (location.hash = 'people'));
     await page.locator('tr[data-group="staff"]', { hasText: 'set in the configuration' }).waitFor();
-    if (name === 'light') {
+    if (name === firstLook) {
       await page.getByRole('button', { name: 'Add a group' }).click();
       const form = page.locator('dialog[open]');
       await form.getByLabel('Name, as Example has it').fill('/eng/gpu');

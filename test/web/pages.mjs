@@ -26,14 +26,17 @@ const every = {
 
 const two = ['light', 'phone-dark']; // each size and each theme once
 
-/** Which of two looks a file of tests takes: always the same one. Its tests may build on each other. */
-const turn = [...basename(process.argv[1])].reduce((sum, letter) => sum + letter.codePointAt(0), 0) % two.length;
+/** Which of two looks a file of tests takes: always the same one, by its name. Its tests may build on each other. */
+const turn = [...basename(process.argv[1])].reduce((sum, letter) => sum + letter.codePointAt(0), 1) % two.length;
 
 /**
  * The looks that a page is tested in, by name: the options of a browser. Files of tests take one of two;
  * PARLEY_LOOKS=all has every one, and so do pictures.
  */
 export const looks = process.env.PARLEY_LOOKS === 'all' || process.env.PARLEY_SHOTS ? every : { [two[turn]]: every[two[turn]] };
+
+/** The name of the first of them, in which a test does what it does once. */
+export const [firstLook] = Object.keys(looks);
 
 /**
  * Tests a body once for each look: on a desktop and on a phone, light and dark. All use the server and the browser of
