@@ -43,7 +43,7 @@ func newPromptCheck() *cobra.Command {
 		Long: `Render recorded chat requests with the template of the server's model, and compare the tokens of each with
 those of the one before: where they differ first, in which message that is, and how much of the prompt the cache
 would find. Files are bodies of POST /v1/chat/completions; those of a directory are taken in the order of their names.
-It fails if a prompt stays cached by less than --least, for the CI of a client.`,
+It fails if a smaller share of a prompt than --least stays cached, for the CI of a client.`,
 		Example: "  parley prompt check before.json after.json --least 0.8\n  parley prompt check recorded/",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -88,8 +88,7 @@ func listed(args []string) ([]string, error) {
 		args = slices.Sorted(slices.Values(found))
 	}
 	if len(args) < 2 {
-		return nil, fmt.Errorf("%d requests: two files, or a directory with two or more *.json are needed: %w",
-			len(args), cli.ErrUsage)
+		return nil, fmt.Errorf("two files, or a directory with two or more *.json files, are needed: %w", cli.ErrUsage)
 	}
 	return args, nil
 }

@@ -7,7 +7,7 @@ import "time"
 // that clients wait for.
 const writersMax = 4
 
-// A periodicWrite writes what a run has so far, every now and then, on a timer: between
+// A periodicWrite writes what a run has so far at intervals, on a timer: between
 // two writes it costs no goroutine. While too many others write, it waits for the next
 // time.
 type periodicWrite struct {
