@@ -15,6 +15,9 @@ type capacity struct {
 	// limit is what was served when requests last waited, 0 if they never did, and calm
 	// the seconds since.
 	limit, calm float64
+	// unknown says that each is nothing but the most that was seen: the config says no rate, and
+	// requests never waited.
+	unknown bool
 }
 
 const (
@@ -28,9 +31,11 @@ const (
 	near = 0.6
 )
 
-// learn takes in the rates at which each worker began requests and was sent them.
-func (c *capacity) learn(begun, sent float64, cfg *Config, state *State, since float64) {
-	gain := 1 - math.Exp(-since/fullMemory.Seconds())
+// learn takes in the rates at which each worker began requests and was sent them, and of these what it
+// served lately without doubt. That is believed at once: an average with what was believed before
+// would be too low for as long as more and more comes.
+func (c *capacity) learn(begun, sent, served float64, cfg *Config, state *State, since float64) {
+	gain := 1 - math.Exp(-since/cfg.within(fullMemory).Seconds())
 	steady := max(1, cfg.Steady.Seconds())
 	// An estimate of the wait may be wrong; so the queue must have what comes in a quarter of the aim.
 	some := float64(state.Queued) >= begun*float64(state.Ready)*cfg.Wait.Seconds()/4
@@ -38,12 +43,14 @@ func (c *capacity) learn(begun, sent float64, cfg *Config, state *State, since f
 	switch {
 	case waiting && state.Wait > cfg.Wait:
 		c.each += (begun - c.each) * gain
-		c.limit, c.calm = c.each, 0
+		c.limit, c.calm, c.unknown = c.each, 0, false
 	case waiting:
 		c.each += (min(begun, c.each) - c.each) * gain
-		c.limit, c.calm = c.each, 0
+		c.limit, c.calm, c.unknown = c.each, 0, false
+	case c.unknown && sent*(1+cfg.Spare) > c.each:
+		c.each = sent * (1 + cfg.Spare) // as long as these serve what comes, no more of them are wanted
 	case sent > c.each:
-		c.each += (sent - c.each) * gain
+		c.each = max(served, c.each+(sent-c.each)*gain)
 	case sent > max(near, state.KV/cfg.KV)*c.each: // and memory is not nearer to its limit
 		step := tryMore
 		if c.limit > 0 && c.each >= c.limit {

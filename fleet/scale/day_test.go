@@ -15,13 +15,12 @@ type plant struct {
 	serve float64
 	days  int
 	seed  uint64
+	tick  time.Duration // how often the scaler looks
 }
 
 // An outcome is what came of days: the share of requests that waited for at most two
 // seconds, and worker seconds, of the scaler and of one that knows every rate to come.
 type outcome struct{ attained, paid, clairvoyant, peak float64 }
-
-const tick = 15 * time.Second
 
 func (p *plant) run(t *testing.T) (o outcome) {
 	t.Helper()
@@ -29,6 +28,7 @@ func (p *plant) run(t *testing.T) (o outcome) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	tick := p.tick
 	rng := rand.New(rand.NewPCG(p.seed, 1))
 	const patience = 2.0
 	var starting []time.Duration // when they will be ready
@@ -81,7 +81,7 @@ func (p *plant) run(t *testing.T) (o outcome) {
 }
 
 // needs returns the workers that serve what comes at a time.
-func (p *plant) needs(at time.Duration) int { return up(p.rate(at) / p.serve) }
+func (p *plant) needs(at time.Duration) int { return max(p.cfg.Min, up(p.rate(at)/p.serve)) }
 
 // peaked returns a day that swings from trough to peak as a power of a cosine does.
 func peaked(trough, peak, power float64, day time.Duration) func(time.Duration) float64 {
@@ -123,6 +123,7 @@ func TestFollowsDays(t *testing.T) {
 				serve: 2.5,
 				days:  3,
 				seed:  seed,
+				tick:  15 * time.Second,
 			}
 			o := p.run(t)
 			t.Logf("%s, cold start %v: %.4f attained, %.3f of clairvoyant, %.3f of peak", shape.name, p.cfg.ColdStart,
@@ -132,5 +133,29 @@ func TestFollowsDays(t *testing.T) {
 					shape.name, seed, shape.attained, shape.clairvoyant, shape.peak)
 			}
 		}
+	}
+}
+
+// TestLearnsInACompressedDay: in a day of twenty minutes workers that serve far more than was said are
+// soon known to, although the day begins with none of its requests and few come in its first minutes.
+func TestLearnsInACompressedDay(t *testing.T) {
+	const day = 20 * time.Minute
+	p := &plant{
+		cfg: Config{
+			Min:       3,
+			Max:       6,
+			ColdStart: 2 * time.Second,
+			Steady:    day / 40,
+			Day:       day,
+		},
+		rate:  peaked(16, 96, 1, day),
+		serve: 20,
+		days:  1,
+		tick:  2 * time.Second,
+	}
+	o := p.run(t)
+	if o.attained < 0.99 || o.paid > 1.15*o.clairvoyant || o.paid > 0.9*o.peak {
+		t.Errorf("%.4f attained for %.3f of the clairvoyant and %.3f of the peak; want 0.99, 1.15 and 0.9", o.attained,
+			o.paid/o.clairvoyant, o.paid/o.peak)
 	}
 }

@@ -9,9 +9,10 @@
 // sequences use. Not how busy processors are: a GPU that decodes one sequence is as busy
 // as one that decodes a hundred, and one whose memory is full may look idle.
 //
-// What one worker serves is seen when requests wait. While none does, it is believed to
-// serve a little more from time to time, as long as it is near what is believed and memory
-// is not nearer to its limit: else workers that could do more would be paid for ever.
+// What one worker serves is seen when requests wait. Until they first do, workers that serve
+// all that comes are enough, unless the config says what one serves. While none waits later, it
+// is believed to serve a little more from time to time, as long as it is near what is believed
+// and memory is not nearer to its limit: else workers that could do more would be paid for ever.
 //
 // # What is kept ready
 //

@@ -27,8 +27,8 @@ type Config struct {
 	Steady time.Duration
 	// Price is what a worker costs in an hour, Budget the most that all may; 0 is any.
 	Price, Budget float64
-	// Rate is how many requests a worker serves in a second, as long as that was not seen;
-	// default 1.
+	// Rate is how many requests a worker serves in a second, as long as that was not seen. If
+	// it is 0, a worker serves what it was seen to serve, until requests wait.
 	Rate float64
 	// Day is how long a day is, after which the load repeats itself; default 24 hours.
 	Day time.Duration
@@ -71,10 +71,13 @@ func (c Config) withDefaults() Config {
 	c.KV = cmp.Or(c.KV, 0.9)
 	c.Spare = cmp.Or(c.Spare, 0.03)
 	c.Steady = cmp.Or(c.Steady, 5*time.Minute)
-	c.Rate = cmp.Or(c.Rate, 1)
 	c.Day = cmp.Or(c.Day, 24*time.Hour)
 	return c
 }
+
+// within returns d, or a part of the day where that is shorter: an average over longer would be
+// about another time of a short day.
+func (c *Config) within(d time.Duration) time.Duration { return min(d, c.Day/dayParts) }
 
 // A State is what is seen of a pool.
 type State struct {
@@ -103,14 +106,16 @@ type Sizing struct {
 
 // A Scaler remembers what it needs to plan.
 type Scaler struct {
-	cfg   Config
-	last  State
-	at    time.Time
-	rate  float64 // of arrivals, lately
-	serve capacity
-	days  forecast
-	short shortfall
-	busy  time.Time // when there was last a request
+	cfg  Config
+	last State
+	at   time.Time
+	// rate and begun are the rates of arrivals and of beginnings, lately; seen is for how many
+	// seconds they were counted.
+	rate, begun, seen float64
+	serve             capacity
+	days              forecast
+	short             shortfall
+	busy              time.Time // when there was last a request
 	// demands are the most workers that were wanted in each part of the steady time.
 	demands [steadyParts]demand
 }
@@ -136,6 +141,8 @@ const (
 	growthMost = 2.0
 	// forgetParts is in which part of a day the worst shortfall is half forgotten.
 	forgetParts = 8
+	// rateAtFirst is how many requests in a second are believed of a worker that has served none.
+	rateAtFirst = 1
 	// utilisationTarget is what [Baseline.Utilisation] aims at.
 	utilisationTarget = 0.7
 )
@@ -145,8 +152,9 @@ func New(cfg Config) (*Scaler, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	serve := capacity{each: cmp.Or(cfg.Rate, rateAtFirst), unknown: cfg.Rate == 0}
 	cfg = cfg.withDefaults()
-	return &Scaler{cfg: cfg, serve: capacity{each: cfg.Rate}, days: newForecast(cfg.Day)}, nil
+	return &Scaler{cfg: cfg, serve: serve, days: newForecast(cfg.Day)}, nil
 }
 
 // Ready takes in how long a worker took from its start until it was ready, in place of
@@ -174,17 +182,23 @@ func (s *Scaler) learn(state *State, now time.Time) {
 	}
 	arrived := float64(state.Arrived-s.last.Arrived) / since
 	begun := float64(state.Begun-s.last.Begun) / since
-	over := min(memory.Seconds(), counted/max(1, s.rate))
-	s.rate += (arrived - s.rate) * (1 - math.Exp(-since/over))
+	s.seen += since
+	over := min(s.cfg.within(memory).Seconds(), counted/max(1, s.rate))
+	// At first it is the mean of all that was seen: with nothing before, there is nothing to average with.
+	gain := max(1-math.Exp(-since/over), since/s.seen)
+	s.rate += (arrived - s.rate) * gain
+	s.begun += (begun - s.begun) * gain
 	s.days.learn(arrived, now)
-	chance := 2 * math.Sqrt(s.rate/over) // twice the deviation of the difference of two such means
+	// Twice the deviation of the difference of two such means.
+	chance := 2 * math.Sqrt(s.rate/min(over, s.seen))
 	s.short.see(s.rate-chance, now, s.cfg.Day/forgetParts)
 	if state.Arrived > s.last.Arrived || state.Queued+state.Streams > 0 {
 		s.busy = now
 	}
 	// Of workers that came or went meanwhile all are counted: better too little is believed of each.
 	if ready := float64(max(state.Ready, s.last.Ready)); ready > 0 {
-		s.serve.learn(begun/ready, s.rate/ready, &s.cfg, state, since)
+		served := max(0, min(s.rate, s.begun)-chance)
+		s.serve.learn(begun/ready, s.rate/ready, served/ready, &s.cfg, state, since)
 	}
 	s.last, s.at = *state, now
 }
@@ -207,7 +221,7 @@ func (s *Scaler) wanted(state *State, now time.Time) Sizing {
 	p.Why = fmt.Sprintf("%.2f requests/s are expected within %v, and one worker serves %.2f", expected,
 		s.cfg.ColdStart.Round(100*time.Millisecond), s.serve.each)
 	n := s.workers(expected+s.short.worst) - p.Workers
-	if n > 0 && s.short.worst > s.serve.each/2 && !s.cfg.Baseline.NoWarmPool {
+	if n > 0 && s.short.worst > s.serve.each/2 && !s.serve.unknown && !s.cfg.Baseline.NoWarmPool {
 		p.Workers += n
 		p.Why += fmt.Sprintf("; %d more are warm, because up to %.2f more came than expected", n, s.short.worst)
 	}
