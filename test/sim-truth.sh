@@ -1,9 +1,11 @@
 #!/bin/sh
-# Compares the simulator with a real fleet on this machine: a gateway and three workers of polly serve a trace, their
-# passes are fitted on another trace, and parley sim truth simulates the same. It fails where the two are too far apart.
+# Compares the simulator with a real fleet on this machine: a gateway and three workers of polly serve a trace, the cost of
+# a pass is fitted to their passes of two other traces, one before and one after it, so that a machine that becomes slower or
+# faster meanwhile is averaged, and parley sim truth simulates the same. It fails where the two are too far apart.
 #
 #   test/sim-truth.sh PARLEY [SECONDS]      SECONDS of the trace, 600 if none are given; a quarter more fits the passes
 #
+# The first trace is compared, too, as soon as it was served; that table decides nothing.
 # MODEL is polly, or polly=FILE for a program without it. KEEP=DIRECTORY keeps the traces, logs and reports there.
 # The machine should do nothing else: a pass that waits for a processor takes longer than the simulator can know.
 # Speculation is off, because it is not simulated.
@@ -11,8 +13,8 @@ set -eu
 parley=$(realpath "$1")
 seconds=${2:-600}
 rate=${RATE:-1}
-calibrate=$((seconds / 4))
-[ "$calibrate" -ge 30 ] || calibrate=30
+calibrate=$((seconds / 8))
+[ "$calibrate" -ge 20 ] || calibrate=20
 model=${MODEL:-polly}
 [ -z "${KEEP:-}" ] || mkdir -p "$KEEP"
 dir=${KEEP:-$(mktemp -d)}
@@ -49,8 +51,9 @@ trace() {
 		}
 	}'
 }
-trace 1 "$calibrate" >"$dir/calibrate.jsonl"
+trace 1 "$calibrate" >"$dir/before.jsonl"
 trace 2 "$seconds" >"$dir/truth.jsonl"
+trace 3 "$calibrate" >"$dir/after.jsonl"
 
 port=${PORT:-18431}
 export PARLEY_WORKER_KEY=${PARLEY_WORKER_KEY:-sim-truth-workers}
@@ -72,21 +75,22 @@ for _ in $(seq 120); do
 done
 ready || { echo "the fleet did not start:" >&2; cat "$dir/ready" "$dir"/*.log >&2; exit 1; }
 
-replay() { # TRACE OUT
-	"$parley" bench --url "http://127.0.0.1:$port/v1" --trace "$1" --scale 0.0625 --send ids --out "$2" >"$2.txt" 2>&1 || {
-		cat "$2.txt" >&2
+# serve NAME SECONDS replays a trace, and keeps what the workers logged meanwhile.
+serve() {
+	echo "Serving $2 s of trace $1 (load average $(cut -d' ' -f1 /proc/loadavg 2>/dev/null || echo unknown))" >&2
+	for i in 1 2 3; do wc -l <"$dir/worker-$i.log" >"$dir/lines-$i"; done
+	"$parley" bench --url "http://127.0.0.1:$port/v1" --trace "$dir/$1.jsonl" --scale 0.0625 --send ids --out "$dir/$1.json" \
+		>"$dir/$1.txt" 2>&1 || {
+		cat "$dir/$1.txt" >&2
 		exit 1
 	}
+	for i in 1 2 3; do tail -n "+$(($(cat "$dir/lines-$i") + 1))" "$dir/worker-$i.log" >"$dir/$1-$i.log"; done
 }
-echo "Fitting to $calibrate s of traffic on this machine (load average $(cut -d' ' -f1 /proc/loadavg 2>/dev/null || echo unknown))" >&2
-replay "$dir/calibrate.jsonl" "$dir/calibrate.json"
-"$parley" bench calibrate --log "$dir/worker-1.log,$dir/worker-2.log,$dir/worker-3.log" --out "$dir/polly.json"
-for i in 1 2 3; do wc -l <"$dir/worker-$i.log" >"$dir/lines-$i"; done
-echo "Serving $seconds s of traffic (load average $(cut -d' ' -f1 /proc/loadavg 2>/dev/null || echo unknown))" >&2
-replay "$dir/truth.jsonl" "$dir/truth.json"
-cat >"$dir/truth.yaml" <<EOF
-name: truth
-duration: $((seconds + 1))s
+# compare NAME SECONDS simulates a trace that was served.
+compare() {
+	cat >"$dir/$1.yaml" <<EOF
+name: $1
+duration: $(($2 + 1))s
 pools:
   - workers: 3
     calibration: polly.json
@@ -95,7 +99,16 @@ pools:
     step_tokens: 512
 traffic:
   - name: trace
-    replay: {file: truth.jsonl, format: mooncake, scale: 0.0625}
+    replay: {file: $1.jsonl, format: mooncake, scale: 0.0625}
 EOF
-for i in 1 2 3; do tail -n "+$(($(cat "$dir/lines-$i") + 1))" "$dir/worker-$i.log" >"$dir/served-$i.log"; done
-"$parley" sim truth "$dir/truth.yaml" "$dir/truth.json" --log "$dir/served-1.log,$dir/served-2.log,$dir/served-3.log"
+	"$parley" sim truth "$dir/$1.yaml" "$dir/$1.json" --log "$dir/$1-1.log,$dir/$1-2.log,$dir/$1-3.log"
+}
+before=$dir/before-1.log,$dir/before-2.log,$dir/before-3.log
+after=$dir/after-1.log,$dir/after-2.log,$dir/after-3.log
+serve before "$calibrate"
+"$parley" bench calibrate --log "$before" --out "$dir/polly.json"
+compare before "$calibrate" || true
+serve truth "$seconds"
+serve after "$calibrate"
+"$parley" bench calibrate --log "$before,$after" --out "$dir/polly.json"
+compare truth "$seconds"
