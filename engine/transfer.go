@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"parley"
@@ -70,12 +71,12 @@ func (l *loop) readBlocks(names []parley.BlockHash, room []byte) (n int) {
 	size := l.cfg.Content.Bytes
 	for ; n < len(names) && len(room) >= size; n++ {
 		t, slot, copies, ok := l.sched.Locate(names[n])
+		l.cache.worked = l.cache.worked || len(copies) > 0 // reading alone changes nothing
 		if !ok || !l.copy(copies) || l.cfg.Content.Read(room[:size], t, slot, names[n]) != nil {
 			break
 		}
 		room = room[size:]
 	}
-	l.cache.worked = l.cache.worked || n > 0
 	return n
 }
 
@@ -141,11 +142,13 @@ func (in *Intake) Missing() []parley.BlockHash { return in.room.Missing() }
 // BlockTime returns how long computing one of them is expected to take; 0 if that is not known.
 func (in *Intake) BlockTime() time.Duration { return in.each }
 
-// Put takes the next blocks, one after the other in data. The error is [ErrNoRoom] if the
+// Put takes the next blocks, one after the other in each of data. The error is [ErrNoRoom] if the
 // intake has ended. After any error, data may still be read.
-func (in *Intake) Put(ctx context.Context, data []byte) error {
+func (in *Intake) Put(ctx context.Context, data ...[]byte) error {
 	ok := false
-	err := in.engine.visit(ctx, func(l *loop) { ok = l.putBlocks(in, data, l.cfg.Now()) })
+	err := in.engine.visit(ctx, func(l *loop) {
+		ok = !slices.ContainsFunc(data, func(some []byte) bool { return !l.putBlocks(in, some, l.cfg.Now()) })
+	})
 	if err == nil && !ok {
 		err = ErrNoRoom
 	}
@@ -168,7 +171,6 @@ func (l *loop) putBlocks(in *Intake, data []byte, now time.Time) bool {
 		}
 		l.cfg.Content.Write(slot, data[:size])
 		l.sched.Placed(in.room, now)
-		l.cache.worked = true
 	}
 	return true
 }
@@ -181,5 +183,6 @@ func (in *Intake) Close() {
 func (in *Intake) end(l *loop) {
 	if in.room != nil && in.sched == l.sched {
 		l.sched.CloseIntake(in.room, l.cfg.Now())
+		l.cache.worked = true // the account is checked once, not after every batch
 	}
 }

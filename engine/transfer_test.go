@@ -96,6 +96,49 @@ func TestBlocksMoveBetweenEngines(t *testing.T) {
 	}
 }
 
+// TestTheAccountIsCheckedAfterTransfers reads and takes blocks: the account of all blocks, which
+// takes milliseconds, is checked when an intake has ended, not after every batch.
+func TestTheAccountIsCheckedAfterTransfers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := sched.Config{Blocks: 80, StepTokens: 64, StepOutputs: 8, Seqs: 4}
+		from, to := newCounter(t, &counter{}, cfg), newCounter(t, &counter{}, cfg)
+		r := &parley.Request{Prompt: long(3, 100), MaxTokens: 5}
+		ask(t, from, r)
+		in, err := to.OpenIntake(t.Context(), r, 100)
+		if err != nil || in == nil {
+			t.Fatal(in, err)
+		}
+		worked := func(e *Engine, do func(*loop)) (worked bool) {
+			if err := e.visit(t.Context(), func(l *loop) {
+				l.cache.worked = false
+				do(l)
+				worked = l.cache.worked
+			}); err != nil {
+				t.Fatal(err)
+			}
+			return worked
+		}
+		room, names := make([]byte, 6*compute.BlockTokens), in.Missing()
+		if worked(from, func(l *loop) {
+			if n := l.readBlocks(names, room); n != len(names) {
+				t.Errorf("%d of %d blocks were read", n, len(names))
+			}
+		}) {
+			t.Error("reading has the account checked")
+		}
+		if worked(to, func(l *loop) {
+			if !l.putBlocks(in, room, l.cfg.Now()) {
+				t.Error("the blocks were not taken")
+			}
+		}) {
+			t.Error("every batch has the account checked")
+		}
+		if !worked(to, in.end) {
+			t.Error("the account is not checked when an intake has ended")
+		}
+	})
+}
+
 // TestAnotherSaltFindsNothing asks for the same tokens under another salt.
 func TestAnotherSaltFindsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -124,8 +124,10 @@ func (f *fetch) run(ctx context.Context) error {
 		URL:    f.url,
 		Format: f.format,
 		Names:  f.names,
-		Put: func(_ context.Context, data []byte) error { // as an engine takes them
-			at += copy(f.to[at:], data)
+		Put: func(_ context.Context, blocks ...[]byte) error { // as an engine takes them
+			for _, block := range blocks {
+				at += copy(f.to[at:], block)
+			}
 			return nil
 		},
 	})

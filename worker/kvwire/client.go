@@ -28,9 +28,9 @@ type Fetch struct {
 	Format      Format
 	// Names are those of the blocks, in order.
 	Names []parley.BlockHash
-	// Put takes blocks as they come, one after the other in data, which it must not use
-	// after it has returned without an error.
-	Put func(ctx context.Context, data []byte) error
+	// Put takes the next blocks as they come. It must not use them after it has returned without
+	// an error.
+	Put func(ctx context.Context, blocks ...[]byte) error
 	// Request is the id of a request that computes them there; empty if none does.
 	Request string
 }
@@ -76,42 +76,37 @@ func (c *Client) run(ctx context.Context, f *Fetch, size int) (blocks int, err e
 		return 0, err
 	}
 	defer resp.Body.Close()
-	return take(ctx, cancel, resp.Body, f, newRing(f.Format.BlockBytes, 2*size/f.Format.BlockBytes))
+	return take(ctx, cancel, resp.Body, f, newArrivals(f.Format.BlockBytes, 2*size/f.Format.BlockBytes))
 }
 
 // take verifies blocks and passes them on while the next ones are read.
-func take(ctx context.Context, cancel context.CancelFunc, from io.Reader, f *Fetch, r *ring) (blocks int, err error) {
+func take(ctx context.Context, cancel context.CancelFunc, from io.Reader, f *Fetch,
+	a *arrivals) (blocks int, err error) {
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
-		r.close(receive(ctx, from, f, r))
+		a.close(receive(ctx, from, f, a))
 	}()
 	defer func() {
 		cancel()
-		<-read // it wrote to the room
+		<-read // it wrote to the blocks
 	}()
-	for data, sums := r.take(); len(data) > 0; data, sums = r.take() {
-		sound := f.sound(blocks, data, sums)
+	for came, sums := a.take(); len(came) > 0; came, sums = a.take() {
+		sound := 0
+		for sound < len(came) && sumOf(&f.Names[blocks+sound], came[sound]) == sums[sound] {
+			sound++
+		}
 		if sound > 0 {
-			if err := f.Put(ctx, data[:sound*f.Format.BlockBytes]); err != nil {
+			if err := f.Put(ctx, came[:sound]...); err != nil {
 				return blocks, &putError{err}
 			}
 		}
-		if blocks += sound; sound < len(sums) {
+		if blocks += sound; sound < len(came) {
 			return blocks, errDamaged
 		}
-		r.free(data)
+		a.free(came)
 	}
-	return blocks, r.end
-}
-
-// sound counts the leading blocks in data that have their checksums; first is the number of the
-// first one.
-func (f *Fetch) sound(first int, data []byte, sums []uint32) (n int) {
-	for n < len(sums) && sumOf(&f.Names[first+n], data[n*f.Format.BlockBytes:][:f.Format.BlockBytes]) == sums[n] {
-		n++
-	}
-	return n
+	return blocks, a.end
 }
 
 // A putError is one of [Fetch.Put].
@@ -154,10 +149,10 @@ type statusError struct {
 
 func (e *statusError) Error() string { return fmt.Sprintf("status %d: %s", e.status, e.text) }
 
-// receive reads blocks into a ring.
-func receive(ctx context.Context, from io.Reader, f *Fetch, to *ring) error {
+// receive reads blocks.
+func receive(ctx context.Context, from io.Reader, f *Fetch, to *arrivals) error {
 	for range f.Names {
-		room, err := to.next(ctx)
+		room, err := to.room(ctx)
 		if err != nil {
 			return err
 		}
@@ -165,7 +160,7 @@ func receive(ctx context.Context, from io.Reader, f *Fetch, to *ring) error {
 		if err != nil {
 			return err
 		}
-		to.add(sum)
+		to.add(room, sum)
 	}
 	return readEnd(from)
 }

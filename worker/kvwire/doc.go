@@ -42,7 +42,8 @@
 //	stream.go  frames
 //	follow.go  blocks that are being computed
 //	transport.go  how the taking side connects
-//	ring.go    blocks that have come and were not taken
+//	arrivals.go  blocks that have come and were not taken
+//	batching.go  how much is read at once
 //	gate.go    how many fetches run, and what they hold
 //	server.go  the giving side
 //	client.go  the taking side

@@ -17,9 +17,10 @@ type reader struct {
 	came    bool   // the request was seen
 }
 
-// next is [Holder.Read]. While the next block is not there and its request runs, or is
-// about to come, it waits.
-func (r *reader) next(ctx context.Context, names []parley.BlockHash, room []byte) (int, error) {
+// next is [Holder.Read], and returns how long that took. While the next block is not there and its
+// request runs, or is about to come, it waits.
+func (r *reader) next(ctx context.Context, names []parley.BlockHash,
+	room []byte) (n int, took time.Duration, err error) {
 	var late <-chan time.Time
 	for {
 		var changed <-chan struct{}
@@ -27,9 +28,10 @@ func (r *reader) next(ctx context.Context, names []parley.BlockHash, room []byte
 		if r.request != "" && r.Follow != nil {
 			changed, running = r.Follow(r.request)
 		}
-		n, err := r.Read(ctx, names, room)
-		if n > 0 || err != nil || changed == nil || r.came && !running {
-			return n, err
+		began := time.Now()
+		n, err = r.Read(ctx, names, room)
+		if took = time.Since(began); n > 0 || err != nil || changed == nil || r.came && !running {
+			return n, took, err
 		}
 		if r.came = r.came || running; r.came {
 			late = nil
@@ -39,9 +41,9 @@ func (r *reader) next(ctx context.Context, names []parley.BlockHash, room []byte
 		select {
 		case <-changed:
 		case <-late:
-			return 0, nil
+			return 0, took, nil
 		case <-ctx.Done():
-			return 0, ctx.Err()
+			return 0, took, ctx.Err()
 		}
 	}
 }

@@ -87,7 +87,7 @@ type rig struct {
 	sent   []Delivery
 	body   func(io.Reader) io.Reader // what becomes of an answer on its way; nil for nothing
 	taken  []byte
-	put    func(ctx context.Context, data []byte) error // nil for one that takes all
+	put    func(ctx context.Context, blocks ...[]byte) error // nil for one that takes all
 	follow func(request string) (<-chan struct{}, bool)
 	asks   string // the request that computes the blocks
 }
@@ -129,7 +129,10 @@ func (g *rig) fetch(ctx context.Context) (int, error) {
 	g.taken = nil
 	put := g.put
 	if put == nil {
-		put = func(_ context.Context, data []byte) error { g.taken = append(g.taken, data...); return nil }
+		put = func(_ context.Context, blocks ...[]byte) error {
+			g.taken = append(g.taken, slices.Concat(blocks...)...)
+			return nil
+		}
 	}
 	return g.client.Run(ctx, &Fetch{URL: "http://peer", Format: testFormat, Names: g.names, Put: put,
 		Request: g.asks})
@@ -285,8 +288,8 @@ func TestPeersThatLeave(t *testing.T) {
 				g.batch = 1
 				ctx, cancel := context.WithCancel(t.Context())
 				left := after
-				g.put = func(ctx context.Context, data []byte) error {
-					for ; len(data) > 0; data = data[testFormat.BlockBytes:] {
+				g.put = func(ctx context.Context, blocks ...[]byte) error {
+					for _, block := range blocks {
 						if left == 0 && way == "no room" {
 							return full
 						}
@@ -294,7 +297,7 @@ func TestPeersThatLeave(t *testing.T) {
 							cancel()
 							return ctx.Err()
 						}
-						g.taken = append(g.taken, data[:testFormat.BlockBytes]...)
+						g.taken = append(g.taken, block...)
 						left--
 					}
 					return nil
@@ -498,13 +501,13 @@ func FuzzStream(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		from := bytes.NewReader(data)
 		var taken []byte
-		ask := &Fetch{Format: testFormat, Names: s.names, Put: func(_ context.Context, data []byte) error {
-			taken = append(taken, data...)
+		ask := &Fetch{Format: testFormat, Names: s.names, Put: func(_ context.Context, blocks ...[]byte) error {
+			taken = append(taken, slices.Concat(blocks...)...)
 			return nil
 		}}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		_, err := take(ctx, cancel, from, ask, newRing(testFormat.BlockBytes, 2))
+		_, err := take(ctx, cancel, from, ask, newArrivals(testFormat.BlockBytes, 2))
 		blocks := len(taken) / testFormat.BlockBytes
 		if len(taken)%testFormat.BlockBytes != 0 || err == nil && blocks != len(s.names) {
 			t.Fatalf("%d bytes were taken: %v", len(taken), err)

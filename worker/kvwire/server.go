@@ -18,8 +18,10 @@ const (
 	Fetches = 8
 	// Waits is how many more wait for their turn.
 	Waits = 256
-	// bufferBytes is how many bytes of blocks are read or written at once.
+	// bufferBytes is how many bytes of blocks are read at once at most, batchBytes while that is
+	// quick: what a processor's cache holds.
 	bufferBytes = 4 << 20
+	batchBytes  = 512 << 10
 	// askMax bounds the body of a request: the names of some million tokens.
 	askMax = 8 << 20
 	// stallMax is how long the taking side may read nothing.
@@ -135,9 +137,9 @@ func stream(ctx context.Context, to *patientWriter, from *reader, names []parley
 	ctx, cancel := context.WithCancel(ctx)
 	ready := make(chan batch)
 	free := make(chan []byte, 2)
-	free <- make([]byte, size)
-	free <- make([]byte, size)
-	go fill(ctx, from, names, free, ready)
+	free <- nil
+	free <- nil
+	go fill(ctx, from, names, batching{block: from.Format.BlockBytes, most: size}, free, ready)
 	defer func() {
 		cancel()
 		for range ready { // until the reader has ended
@@ -169,7 +171,8 @@ func stream(ctx context.Context, to *patientWriter, from *reader, names []parley
 
 // fill reads blocks into free buffers until there are no more or ctx ends. It computes their
 // checksums, beside the goroutine that writes.
-func fill(ctx context.Context, from *reader, names []parley.BlockHash, free <-chan []byte, ready chan<- batch) {
+func fill(ctx context.Context, from *reader, names []parley.BlockHash, p batching, free <-chan []byte,
+	ready chan<- batch) {
 	defer close(ready)
 	for len(names) > 0 {
 		var room []byte
@@ -178,10 +181,15 @@ func fill(ctx context.Context, from *reader, names []parley.BlockHash, free <-ch
 		case <-ctx.Done():
 			return
 		}
-		n, err := from.next(ctx, names, room)
+		if room = room[:cap(room)]; len(room) < p.size() {
+			room = make([]byte, p.size())
+		}
+		room = room[:p.size()]
+		n, took, err := from.next(ctx, names, room)
 		if err != nil || n == 0 {
 			return
 		}
+		p.read(n*from.Format.BlockBytes, took)
 		sums := make([]uint32, n)
 		for i := range sums {
 			sums[i] = sumOf(&names[i], room[i*from.Format.BlockBytes:][:from.Format.BlockBytes])
