@@ -55,6 +55,41 @@ type slowLink struct {
 	mu     sync.Mutex
 }
 
+// carries returns how many bytes a plain copy over the link moves in a second.
+func (l *slowLink) carries(t *testing.T) float64 {
+	t.Helper()
+	source, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	bytes := int64(min(max(l.speed/4, 1<<20), 256<<20))
+	go func() {
+		if to, err := source.Accept(); err == nil {
+			for sent, part := int64(0), make([]byte, 1<<20); sent < bytes && err == nil; {
+				var n int
+				n, err = to.Write(part[:min(int64(len(part)), bytes-sent)])
+				sent += int64(n)
+			}
+			to.Close()
+		}
+	}()
+	plain := &slowLink{target: source.Addr().String(), speed: l.speed}
+	from, err := net.Dial("tcp", strings.TrimPrefix(plain.listen(t), "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.Close()
+	began, room := time.Now(), make([]byte, 1<<20)
+	for left := bytes; left > 0; {
+		n, err := from.Read(room)
+		if left -= int64(n); err != nil && left > 0 {
+			t.Fatal(err)
+		}
+	}
+	return float64(bytes) / time.Since(began).Seconds()
+}
+
 // listen returns the link's URL.
 func (l *slowLink) listen(t *testing.T) string {
 	t.Helper()
@@ -82,20 +117,26 @@ func (l *slowLink) listen(t *testing.T) string {
 	return "http://" + at.Addr().String()
 }
 
+// linkSlack is how far a link may be ahead of its speed or behind it. Sleeping takes about a
+// millisecond longer than it should, in which a fast link passes many parts.
+const linkSlack = 2 * time.Millisecond
+
 // pass writes what comes from a worker, not faster than the link is.
 func (l *slowLink) pass(to io.Writer, from io.Reader) {
-	part := make([]byte, 64<<10)
+	part := make([]byte, 256<<10)
 	for {
 		n, err := from.Read(part)
 		if l.speed > 0 && n > 0 {
 			l.mu.Lock()
-			if now := time.Now(); l.free.Before(now) {
-				l.free = now
+			if last := time.Now().Add(-linkSlack); l.free.Before(last) {
+				l.free = last
 			}
 			l.free = l.free.Add(time.Duration(float64(n) / l.speed * float64(time.Second)))
 			until := l.free
 			l.mu.Unlock()
-			time.Sleep(time.Until(until))
+			if early := time.Until(until); early > linkSlack {
+				time.Sleep(early)
+			}
 		}
 		if _, fault := to.Write(part[:n]); err != nil || fault != nil {
 			return
@@ -262,8 +303,10 @@ func newChoice(t *testing.T, lengths []int) *choice {
 		l := &choiceLink{name: "loopback", speed: float64(speed) * 1e6, cases: map[int]*choiceCase{}}
 		link := urlA
 		if speed > 0 {
+			slow := &slowLink{target: urlA, speed: l.speed}
 			l.name = fmt.Sprintf("%d MB/s", speed)
-			link = (&slowLink{target: urlA, speed: l.speed}).listen(t)
+			fmt.Printf("a link of %s carries %.1f MB/s of a plain copy\n", l.name, slow.carries(t)/1e6)
+			link = slow.listen(t)
 		}
 		_, urlB := startWorkerOf(t, ServerConfig{Key: transferKey}, model, shape)
 		l.other = dialWorker(t, worker.Config{URL: urlB, Kind: worker.Parley, Key: transferKey})
