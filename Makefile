@@ -239,8 +239,8 @@ kv-gap: ## gaps of 16 answers while prompts of 8,000 tokens arrive, together, ap
 	$(GO) test ./worker/host -run '^TestGapsApart$$' -count=1 -v -timeout 1h -args -gap $(or $(GAP),15s) -gap-cores "$(GAP_CORES)"
 
 .PHONY: kv-idle
-kv-idle: ## what a fleet pays that could move blocks and never does, in processor time; fails above its bar [IDLE=40]
-	$(GO) test ./worker/host -run '^TestIdleTransfers$$' -count=1 -v -timeout 30m -args -idle $(or $(IDLE),40)
+kv-idle: ## what a fleet pays that could move blocks and never does, in processor time; fails above its bar [IDLE=8m]
+	$(GO) test ./worker/host -run '^TestIdleTransfers$$' -count=1 -v -timeout 30m -args -idle $(or $(IDLE),8m)
 
 .PHONY: kv-trace
 kv-trace: ## what a fleet that moves blocks finds of the prompts of a trace in shared/data; fails below its bar

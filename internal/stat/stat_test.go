@@ -110,3 +110,39 @@ func TestRank(t *testing.T) {
 		}
 	}
 }
+
+// TestTrimmedIntervals draws values around 1, of which a tenth went wrong, many times: the interval
+// must hold 1 about as often as it promises, and be narrower than that of the median.
+func TestTrimmedIntervals(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	const times = 2000
+	held, narrower := 0, 0
+	for range times {
+		values := make([]float64, 60)
+		for i := range values {
+			values[i] = 1 + rng.NormFloat64()/10
+			if rng.IntN(10) == 0 {
+				values[i] = 1 + 10*rng.NormFloat64()
+			}
+		}
+		mean, at := TrimmedInterval(values, 0.1, 0.95)
+		if at.Low > mean || at.High < mean {
+			t.Fatalf("%g is not within %+v", mean, at)
+		}
+		if at.Low <= 1 && 1 <= at.High {
+			held++
+		}
+		if median := MedianInterval(values, 0.95); at.High-at.Low < median.High-median.Low {
+			narrower++
+		}
+	}
+	if share := float64(held) / times; share < 0.93 || share > 0.99 {
+		t.Errorf("%.3f of the intervals hold the mean, want about 0.95", share)
+	}
+	if narrower < times/2 {
+		t.Errorf("%d of %d intervals are narrower than those of the median", narrower, times)
+	}
+	if _, at := TrimmedInterval([]float64{1}, 0.1, 0.95); !math.IsNaN(at.Low) {
+		t.Errorf("one value has the interval %+v", at)
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
+	"runtime/debug"
 	"syscall"
 	"testing"
 	"time"
@@ -11,75 +13,98 @@ import (
 	"parley"
 	"parley/fleet"
 	"parley/internal/stat"
-	"parley/route"
 )
 
-var idleRounds = flag.Int("idle", 0,
-	"measure in `N` rounds what the transfer of blocks costs a fleet that never moves any")
+var idleFor = flag.Duration("idle", 0,
+	"measure for `DURATION` at most what the transfer of blocks costs a fleet that never moves any")
 
 const (
 	// idleBar is how many times as much processor time a fleet may take that could move blocks
 	// and never does.
 	idleBar = 1.01
-	// idleRequests are made in a round, on each side.
-	idleRequests = 64
+	// idleRequests are made in a round, four times: twice on each side.
+	idleRequests = 16
+	// idleRounds are made before the first judgement; the next one is made after twice as many.
+	idleRounds = 100
+	// idleCoverage is how sure each judgement is. A measurement makes at most ten.
+	idleCoverage = 0.995
+	// idleTrim is which share of the rounds is left out on either side.
+	idleTrim = 0.1
 )
 
 // TestIdleTransfers answers requests that share nothing, by two workers behind a gateway that
-// moves blocks and behind one that does not, in turns. What is compared is processor time, of
-// gateway and workers together: on a machine that is fully used it is what throughput depends on,
-// and other programs change it little.
+// moves blocks and by two others behind one that does not, in turns. What is compared is processor
+// time, of gateway and workers together: on a machine that is fully used it is what throughput
+// depends on, and other programs change it little. A round goes from one side to the other and
+// back, so that what becomes slower or faster meanwhile meets both. It ends when the interval of
+// the ratio lies on one side of the bar.
 func TestIdleTransfers(t *testing.T) {
-	if *idleRounds == 0 {
+	if *idleFor == 0 {
 		t.Skip("NOT RUN: a measurement: make kv-idle")
 	}
-	model := Config{KVTokens: 1 << 16, ContextTokens: 2048, NoSpeculation: true}
-	_, urlA := startWorker(t, ServerConfig{Key: transferKey}, model)
-	_, urlB := startWorker(t, ServerConfig{Key: transferKey}, model)
-	off := startFleetOf(t, fleet.Config{NoTransfers: true}, urlA, urlB)
-	on := startFleetWith(t, route.Config{}, urlA, urlB)
+	model := Config{KVTokens: 1 << 16, ContextTokens: 2048, NoSpeculation: true, Threads: 1}
+	pair := func(c fleet.Config) *fleet.Fleet {
+		_, urlA := startWorker(t, ServerConfig{Key: transferKey}, model)
+		_, urlB := startWorker(t, ServerConfig{Key: transferKey}, model)
+		return startFleetOf(t, c, urlA, urlB)
+	}
+	off, on := pair(fleet.Config{NoTransfers: true}), pair(fleet.Config{})
 	rng := rand.New(rand.NewPCG(24, 4))
-	var with, without, wallWith, wallWithout []float64
-	for round := range *idleRounds + 1 {
-		sides := []*fleet.Fleet{off, on}
-		if round%2 == 1 {
-			sides = []*fleet.Fleet{on, off}
+	// Collections of garbage are made at the end of each load, in its time, not in the middle of any.
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	idleLoad(t, off, rng)
+	idleLoad(t, on, rng)
+	var cpu, wall idleRatios
+	for began, next := time.Now(), idleRounds; ; {
+		sides := [4]*fleet.Fleet{on, off, off, on}
+		if len(cpu)%2 == 1 {
+			sides = [4]*fleet.Fleet{off, on, on, off}
 		}
+		var with, without idleTimes
 		for _, f := range sides {
-			cpu, wall := idleLoad(t, f, rng)
-			switch {
-			case round == 0: // which warms both up
-			case f == on:
-				with, wallWith = append(with, cpu), append(wallWith, wall)
-			default:
-				without, wallWithout = append(without, cpu), append(wallWithout, wall)
+			took := idleLoad(t, f, rng)
+			if f == on {
+				with.cpu, with.wall = with.cpu+took.cpu, with.wall+took.wall
+			} else {
+				without.cpu, without.wall = without.cpu+took.cpu, without.wall+took.wall
 			}
 		}
-	}
-	cost := ratioOf(t, "processor time", with, without)
-	ratioOf(t, "time", wallWith, wallWithout)
-	if cost > idleBar {
-		t.Errorf("missed: %.4f, want at most %.2f", cost, idleBar)
+		cpu, wall = append(cpu, with.cpu/without.cpu), append(wall, with.wall/without.wall)
+		late := time.Since(began) >= *idleFor
+		if len(cpu) < next && !late {
+			continue
+		}
+		next *= 2
+		wall.report("time")
+		at := cpu.report("processor time")
+		switch {
+		case at.High <= idleBar:
+			return
+		case at.Low > idleBar:
+			t.Fatalf("missed: at least %.4f, want at most %.2f", at.Low, idleBar)
+		case late:
+			t.Fatalf("undecided after %v: this machine is too busy to measure", *idleFor)
+		}
 	}
 }
 
-// ratioOf prints and returns how many times as much one side takes.
-func ratioOf(t *testing.T, what string, with, without []float64) float64 {
-	t.Helper()
-	ratios, err := stat.Ratios(with, without)
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := stat.MedianInterval(ratios, 0.95)
-	fmt.Printf("%s of %d requests, median of %d rounds: %.1f ms with transfers, %.1f ms without; ratio %.4f, "+
-		"95 %% interval %.4f to %.4f (bar %.2f of processor time)\n", what, idleRequests, len(ratios),
-		stat.Median(with)*1e3, stat.Median(without)*1e3, stat.Median(ratios), at.Low, at.High, idleBar)
-	return stat.Median(ratios)
+// Idle times are how many seconds requests take.
+type idleTimes struct{ cpu, wall float64 }
+
+// Idle ratios are how many times as much one side took, in each round.
+type idleRatios []float64
+
+// report prints the mean of the ratios, and how sure it is.
+func (r idleRatios) report(what string) stat.Interval {
+	mean, at := stat.TrimmedInterval(r, idleTrim, idleCoverage)
+	fmt.Printf("%s of %d requests with transfers against without, mean of the middle %.0f %% of %d rounds: %.4f, "+
+		"%.1f %% interval %.4f to %.4f (bar %.2f of processor time)\n", what, 2*idleRequests, 100*(1-2*idleTrim),
+		len(r), mean, 100*idleCoverage, at.Low, at.High, idleBar)
+	return at
 }
 
-// idleLoad has a fleet answer requests whose prompts share nothing, and returns how many seconds
-// of processor time and of time that took.
-func idleLoad(t *testing.T, f *fleet.Fleet, rng *rand.Rand) (cpu, wall float64) {
+// idleLoad has a fleet answer requests whose prompts share nothing, and returns how long that took.
+func idleLoad(t *testing.T, f *fleet.Fleet, rng *rand.Rand) idleTimes {
 	t.Helper()
 	requests := make([]*parley.Request, idleRequests)
 	for i := range requests {
@@ -107,7 +132,8 @@ func idleLoad(t *testing.T, f *fleet.Fleet, rng *rand.Rand) (cpu, wall float64) 
 			t.Errorf("a request moved, or its blocks did: %+v", all)
 		}
 	})
-	return (processorTime(t) - before).Seconds(), time.Since(began).Seconds()
+	runtime.GC()
+	return idleTimes{cpu: (processorTime(t) - before).Seconds(), wall: time.Since(began).Seconds()}
 }
 
 // processorTime returns how much of it this process has used.
