@@ -296,7 +296,9 @@ func newChoice(t *testing.T, lengths []int) *choice {
 		NoSpeculation: true,
 	}
 	shape := openShape(t, *choiceShape, *choiceQuant)
+	began := time.Now()
 	from, urlA := startWorkerOf(t, ServerConfig{Key: transferKey}, model, shape)
+	fmt.Printf("the worker that holds the prompts has started after %.1f s\n", time.Since(began).Seconds())
 	c.from, c.holder = from, dialWorker(t, worker.Config{URL: urlA, Kind: worker.Parley, Key: transferKey})
 	model.KVTokens = wholeBlocks(2 * longest)
 	for _, speed := range choiceNumbers(t, *choiceLinks) {
@@ -412,6 +414,8 @@ func (c *choice) round(t *testing.T, n int, measured bool) {
 			l.cases[n] = x
 		}
 		x.compute, x.fetch = append(x.compute, compute), append(x.fetch, fetch)
+		fmt.Printf("%s, %d tokens: computed in %.1f ms, fetched in %.1f ms, chosen to fetch: %t\n", l.name, n, compute,
+			fetch, last.Transfer != nil)
 		x.fetched, x.reason = append(x.fetched, last.Transfer != nil), last.Reason
 	}
 }
