@@ -51,6 +51,7 @@ trace() {
 		}
 	}'
 }
+trace 4 10 >"$dir/warm-up.jsonl" # the first passes of a worker fault its weights in
 trace 1 "$calibrate" >"$dir/before.jsonl"
 trace 2 "$seconds" >"$dir/truth.jsonl"
 trace 3 "$calibrate" >"$dir/after.jsonl"
@@ -105,6 +106,7 @@ EOF
 }
 before=$dir/before-1.log,$dir/before-2.log,$dir/before-3.log
 after=$dir/after-1.log,$dir/after-2.log,$dir/after-3.log
+serve warm-up 10
 serve before "$calibrate"
 "$parley" bench calibrate --log "$before" --out "$dir/polly.json"
 compare before "$calibrate" || true
