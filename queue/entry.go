@@ -9,6 +9,8 @@ import (
 // An Entry is one request that wants a turn. The caller owns the memory, fills
 // in the exported fields, and leaves them alone until the entry has ended.
 type Entry struct {
+	wrote time.Time // its latest token, beside what else every token needs
+	state State
 	// Class is the entry's tier, Tenant who it is for. Any text is a tenant.
 	Class  parley.Class
 	Tenant string
@@ -34,8 +36,6 @@ type Entry struct {
 	// Owner is for the caller, who gets entries back from the queue.
 	Owner any
 
-	wrote    time.Time // its latest token
-	state    State
 	order    uint64 // of arrival
 	arrived  time.Time
 	deadline time.Time

@@ -38,17 +38,17 @@ const (
 // A request is one attempt to have something answered. What every token needs comes
 // first, so that it lies in few lines of the processor's cache.
 type request struct {
-	seat  seat
-	times times
 	writing
-	seq   sched.Seq
-	entry queue.Entry
+	seat   seat
+	blocks blocks
+	times  times
+	seq    sched.Seq
+	entry  queue.Entry
 	*script
 	query    route.Request
 	prompts  [1]route.Prompt // of the query
 	decision route.Decision
 	tally    *tally
-	blocks   blocks
 	// told is called when the attempt has ended.
 	told func(r *request, what ending, retry time.Duration)
 }

@@ -274,7 +274,8 @@ func (w *worker) endPass() {
 	}
 	plan := w.pass.plan
 	for i := range plan.Parts { // so that the processor waits for the memory of all requests at once
-		w.read += plan.Parts[i].Seq.Owner.(*request).written
+		r := plan.Parts[i].Seq.Owner.(*request)
+		w.read += r.written + int(r.times.last) + int(r.entry.Class)
 	}
 	if len(plan.Parts) > 0 {
 		w.plans.Commit(plan, w.pass.took)

@@ -68,7 +68,7 @@ type learner struct {
 	ended   [kinds][buckets]float64 // left that age: used, or grown older
 	waiting [kinds][buckets]float64 // are at that age now
 	known   [kinds]bool             // there was such a block
-	others  Reuse                   // what other caches have observed
+	others  *Reuse                  // what other caches have observed
 	// worth is the expected hits per second of keeping a block, for the best
 	// length of time, at the lower edge of each bucket.
 	worth [kinds][buckets + 1]float64
@@ -91,7 +91,7 @@ const (
 )
 
 func newLearner() *learner {
-	l := &learner{spanBlocks: 1}
+	l := &learner{spanBlocks: 1, others: &nothing}
 	edge := 1.0
 	for k := 1; k <= buckets; k++ {
 		l.edges[k] = edge
@@ -138,7 +138,7 @@ func (l *learner) study() {
 func (l *learner) observed(kind, k int) (again, of float64) {
 	for j, weight := range [...]float64{0.25, 0.5, 0.25} {
 		if i := k + j - 1; i >= 0 && i < buckets {
-			o := &l.others
+			o := l.others
 			again += weight * (l.again[kind][i] + o.again[kind][i])
 			of += weight * (l.ended[kind][i] + o.ended[kind][i] + (l.waiting[kind][i]+o.waiting[kind][i])/2)
 		}
@@ -155,7 +155,14 @@ func (l *learner) estimate(kind int) {
 			continue
 		}
 		again, ended, waiting := &l.again[other], &l.ended[other], &l.waiting[other]
-		o := &l.others
+		o := l.others
+		if o == &nothing {
+			for k := range buckets {
+				allAgain[k] += again[k]
+				allOf[k] += ended[k] + waiting[k]/2
+			}
+			continue
+		}
 		for k := range buckets {
 			allAgain[k] += again[k] + o.again[other][k]
 			allOf[k] += ended[k] + o.ended[other][k] + (waiting[k]+o.waiting[other][k])/2

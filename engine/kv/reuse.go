@@ -15,6 +15,9 @@ type Reuse struct {
 	again, ended, waiting [kinds][buckets]float64
 }
 
+// nothing is what was observed by no cache. It never changes.
+var nothing Reuse
+
 // Reuse returns what the cache itself has observed.
 func (c *Cache) Reuse() *Reuse {
 	l := c.learn
@@ -24,7 +27,10 @@ func (c *Cache) Reuse() *Reuse {
 // LearnFrom has the cache learn from what others have observed, in place of what it was given
 // before.
 func (c *Cache) LearnFrom(others []*Reuse) {
-	c.learn.others = Reuse{}
+	c.learn.others = &nothing
+	if len(others) > 0 {
+		c.learn.others = &Reuse{}
+	}
 	for _, o := range others {
 		c.learn.others.add(o)
 	}
