@@ -169,13 +169,13 @@ type Backend interface {
 	NewKV(s KVShape) error
 	// CopyBlocks copies whole blocks of the pool: dst[i] becomes equal to src[i].
 	CopyBlocks(dst, src []int32)
-	// ReadBlock copies a block of the pool into dst, and WriteBlock a block
-	// that was read back into it, at the same place or another. Both are
-	// exactly as long as the shape's BlockBytes. What the bytes mean is the
-	// backend's affair: only a pool of the same backend, layers, heads, head
-	// size and type may take them.
-	ReadBlock(dst []byte, block int32)
-	WriteBlock(block int32, src []byte)
+	// ReadBlock copies the bytes of a block of the pool that begin at an offset
+	// into dst, and WriteBlock bytes that were read back into it, into the same
+	// block or another. A block has the shape's BlockBytes. What the bytes mean
+	// is the backend's affair: only a pool of the same backend, layers, heads,
+	// head size and type may take them.
+	ReadBlock(dst []byte, block int32, at int)
+	WriteBlock(block int32, at int, src []byte)
 	// Close gives all memory back.
 	Close() error
 

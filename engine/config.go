@@ -74,10 +74,10 @@ type Config struct {
 type Content struct {
 	// Bytes is the size of a block.
 	Bytes int
-	// Read copies a block out of a tier; it returns [tier.ErrDamaged] when the block's
-	// content is lost. Write copies one into the device.
-	Read  func(dst []byte, from kv.Tier, slot int32, name parley.BlockHash) error
-	Write func(slot int32, src []byte)
+	// Read copies bytes of a block, from an offset on, out of a tier; it returns [tier.ErrDamaged]
+	// when the block's content is lost. Write copies bytes into a block of the device.
+	Read  func(dst []byte, from kv.Tier, slot int32, at int, name parley.BlockHash) error
+	Write func(slot int32, at int, src []byte)
 }
 
 // An Observer is told what happens in the loop. Its functions run on the

@@ -165,29 +165,29 @@ func (n *counter) copyBlocks(dst, src []int32) {
 	}
 }
 
-func (n *counter) readBlock(dst []byte, block int32) {
-	if n.aside.later(dst, block, false, func() { n.readNow(dst, block) }) {
+func (n *counter) readBlock(dst []byte, block int32, at int) {
+	if n.aside.later(dst, block, false, func() { n.readNow(dst, block, at) }) {
 		return
 	}
-	n.readNow(dst, block)
+	n.readNow(dst, block, at)
 }
 
-func (n *counter) readNow(dst []byte, block int32) {
-	for p := range int32(compute.BlockTokens) {
-		dst[p] = byte(n.cells[[2]int32{block, p}])
+func (n *counter) readNow(dst []byte, block int32, at int) {
+	for p := range dst {
+		dst[p] = byte(n.cells[[2]int32{block, int32(at + p)}])
 	}
 }
 
-func (n *counter) writeBlock(block int32, src []byte) {
-	if n.aside.later(src, block, true, func() { n.writeNow(block, src) }) {
+func (n *counter) writeBlock(block int32, at int, src []byte) {
+	if n.aside.later(src, block, true, func() { n.writeNow(block, at, src) }) {
 		return
 	}
-	n.writeNow(block, src)
+	n.writeNow(block, at, src)
 }
 
-func (n *counter) writeNow(block int32, src []byte) {
-	for p := range int32(compute.BlockTokens) {
-		n.cells[[2]int32{block, p}] = parley.Token(src[p])
+func (n *counter) writeNow(block int32, at int, src []byte) {
+	for p := range src {
+		n.cells[[2]int32{block, int32(at + p)}] = parley.Token(src[p])
 	}
 }
 

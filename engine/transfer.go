@@ -22,15 +22,17 @@ var ErrNoRoom = errors.New("engine: there is no room for more blocks")
 // errNoContent says that the engine was not told how to read and write blocks.
 var errNoContent = errors.New("engine: blocks of this engine cannot be exchanged")
 
-// ReadBlocks copies the blocks with the given names into room, one after the other, until
-// one is not known or does not fit, and returns how many it copied. After an error, room
-// may still be written to.
-func (e *Engine) ReadBlocks(ctx context.Context, names []parley.BlockHash, room []byte) (n int, err error) {
+// ReadBlocks copies the blocks with the given names into room, one after the other, until room is full
+// or one is not known, and returns how many bytes it copied. Of the first one it begins at an offset,
+// and of the last one it may copy a beginning: large blocks are read in parts. After an error, room may
+// still be written to.
+func (e *Engine) ReadBlocks(ctx context.Context, names []parley.BlockHash, at int,
+	room []byte) (bytes int, err error) {
 	if e.cfg.Content == nil {
 		return 0, errNoContent
 	}
 	copied := 0
-	err = e.visit(ctx, func(l *loop) { copied = l.readBlocks(names, room) })
+	err = e.visit(ctx, func(l *loop) { copied = l.readBlocks(names, at, room) })
 	if err != nil {
 		return 0, err
 	}
@@ -67,17 +69,17 @@ func (s *Sweep) Next(ctx context.Context, e *Engine, dst []kv.Prospect) (list []
 	return append(dst, <-found...), next == 0, nil
 }
 
-func (l *loop) readBlocks(names []parley.BlockHash, room []byte) (n int) {
-	size := l.cfg.Content.Bytes
-	for ; n < len(names) && len(room) >= size; n++ {
-		t, slot, copies, ok := l.sched.Locate(names[n])
+func (l *loop) readBlocks(names []parley.BlockHash, at int, room []byte) (bytes int) {
+	for ; len(names) > 0 && bytes < len(room); names, at = names[1:], 0 {
+		part := room[bytes:][:min(l.cfg.Content.Bytes-at, len(room)-bytes)]
+		t, slot, copies, ok := l.sched.Locate(names[0])
 		l.cache.worked = l.cache.worked || len(copies) > 0 // reading alone changes nothing
-		if !ok || !l.copy(copies) || l.cfg.Content.Read(room[:size], t, slot, names[n]) != nil {
+		if !ok || !l.copy(copies) || l.cfg.Content.Read(part, t, slot, at, names[0]) != nil {
 			break
 		}
-		room = room[size:]
+		bytes += len(part)
 	}
-	return n
+	return bytes
 }
 
 // An Intake takes blocks of one prompt into the cache that another worker computed. It
@@ -87,6 +89,7 @@ type Intake struct {
 	room   *sched.Intake
 	sched  *sched.Scheduler // that it is an intake of: a restarted loop has another
 	each   time.Duration
+	came   int // bytes of the next block that were written already
 }
 
 // OpenIntake makes room for the blocks among the first tokens of what r asks to compute
@@ -142,8 +145,8 @@ func (in *Intake) Missing() []parley.BlockHash { return in.room.Missing() }
 // BlockTime returns how long computing one of them is expected to take; 0 if that is not known.
 func (in *Intake) BlockTime() time.Duration { return in.each }
 
-// Put takes the next blocks, one after the other in each of data. The error is [ErrNoRoom] if the
-// intake has ended. After any error, data may still be read.
+// Put takes the next bytes of the blocks, one after the other; the last one may be continued by the
+// next call. The error is [ErrNoRoom] if the intake has ended. After any error, data may still be read.
 func (in *Intake) Put(ctx context.Context, data ...[]byte) error {
 	ok := false
 	err := in.engine.visit(ctx, func(l *loop) {
@@ -156,8 +159,7 @@ func (in *Intake) Put(ctx context.Context, data ...[]byte) error {
 }
 
 func (l *loop) putBlocks(in *Intake, data []byte, now time.Time) bool {
-	size := l.cfg.Content.Bytes
-	for ; len(data) >= size; data = data[size:] {
+	for len(data) > 0 {
 		if in.sched != l.sched {
 			return false
 		}
@@ -169,8 +171,13 @@ func (l *loop) putBlocks(in *Intake, data []byte, now time.Time) bool {
 		if !in.room.Open() {
 			return false
 		}
-		l.cfg.Content.Write(slot, data[:size])
-		l.sched.Placed(in.room, now)
+		part := data[:min(l.cfg.Content.Bytes-in.came, len(data))]
+		l.cfg.Content.Write(slot, in.came, part)
+		data = data[len(part):]
+		if in.came += len(part); in.came == l.cfg.Content.Bytes {
+			in.came = 0
+			l.sched.Placed(in.room, now)
+		}
 	}
 	return true
 }

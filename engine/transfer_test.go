@@ -13,7 +13,7 @@ import (
 	"parley/engine/sched"
 )
 
-// carry brings the blocks that to misses of r from one engine to another, up to batch at
+// carry brings the blocks that to misses of r from one engine to another, up to batch bytes at
 // a time, and returns how many came.
 func carry(t *testing.T, from, to *Engine, r *parley.Request, batch int) (moved int) {
 	t.Helper()
@@ -26,21 +26,21 @@ func carry(t *testing.T, from, to *Engine, r *parley.Request, batch int) (moved 
 	}
 	defer in.Close()
 	names := in.Missing()
-	for moved < len(names) {
-		room := make([]byte, batch*compute.BlockTokens)
-		n, err := from.ReadBlocks(t.Context(), names[moved:], room)
+	for bytes := 0; moved < len(names); moved = bytes / compute.BlockTokens {
+		room := make([]byte, batch)
+		n, err := from.ReadBlocks(t.Context(), names[moved:], bytes%compute.BlockTokens, room)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if n == 0 {
 			break
 		}
-		if err := in.Put(t.Context(), room[:n*compute.BlockTokens]); errors.Is(err, ErrNoRoom) {
+		if err := in.Put(t.Context(), room[:n/2], room[n/2:n]); errors.Is(err, ErrNoRoom) {
 			break
 		} else if err != nil {
 			t.Fatal(err)
 		}
-		moved += n
+		bytes += n
 	}
 	return moved
 }
@@ -78,7 +78,7 @@ func TestBlocksMoveBetweenEngines(t *testing.T) {
 				moved := 0
 				for seed := range 5 {
 					r := request(seed)
-					came := carry(t, from, to, r, 1+seed)
+					came := carry(t, from, to, r, 5+9*seed)
 					got, last, err := collect(t.Context(), to, r)
 					if err != nil || !slices.Equal(got[0], expect(r.Prompt, len(got[0]))) {
 						t.Errorf("prompt %d: %v, %v", seed, got, err)
@@ -120,8 +120,8 @@ func TestTheAccountIsCheckedAfterTransfers(t *testing.T) {
 		}
 		room, names := make([]byte, 6*compute.BlockTokens), in.Missing()
 		if worked(from, func(l *loop) {
-			if n := l.readBlocks(names, room); n != len(names) {
-				t.Errorf("%d of %d blocks were read", n, len(names))
+			if n := l.readBlocks(names, 0, room); n != len(room) {
+				t.Errorf("%d of %d bytes were read", n, len(room))
 			}
 		}) {
 			t.Error("reading has the account checked")
@@ -148,7 +148,7 @@ func TestAnotherSaltFindsNothing(t *testing.T) {
 		ask(t, from, r)
 		other := *r
 		other.Salt = parley.Salt{2}
-		if moved := carry(t, from, to, &other, 4); moved != 2 {
+		if moved := carry(t, from, to, &other, 4*compute.BlockTokens); moved != 2 {
 			t.Errorf("%d blocks came under another salt, want the 2 public ones", moved)
 		}
 	})
@@ -165,7 +165,7 @@ func TestAnAnswerMovesWithItsBlocks(t *testing.T) {
 		whole := ask(t, from, r)
 		rest := *r
 		rest.Resume = []parley.Partial{{Tokens: whole[:40:40]}}
-		if moved := carry(t, from, to, &rest, 4); moved != 139/compute.BlockTokens {
+		if moved := carry(t, from, to, &rest, 4*compute.BlockTokens); moved != 139/compute.BlockTokens {
 			t.Errorf("%d blocks came, want %d", moved, 139/compute.BlockTokens)
 		}
 		computed := 0
@@ -280,8 +280,8 @@ func TestSweepsFindWhatIsWorthKeeping(t *testing.T) {
 			t.Fatalf("%d blocks were found, want %d", len(names), len(want))
 		}
 		room := make([]byte, len(names)*compute.BlockTokens)
-		if n, err := e.ReadBlocks(t.Context(), names, room); n != len(names) || err != nil {
-			t.Errorf("%d blocks were read, %v", n, err)
+		if n, err := e.ReadBlocks(t.Context(), names, 0, room); n != len(room) || err != nil {
+			t.Errorf("%d bytes were read, %v", n, err)
 		}
 	})
 }

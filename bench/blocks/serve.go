@@ -43,17 +43,16 @@ func name(i int) (h parley.BlockHash) {
 }
 
 // read copies blocks as an engine does; see [kvwire.Holder].
-func (s *store) read(_ context.Context, names []parley.BlockHash, room []byte) (n int, err error) {
+func (s *store) read(_ context.Context, names []parley.BlockHash, at int, room []byte) (bytes int, err error) {
 	size := s.format.BlockBytes
-	for ; n < len(names) && len(room) >= size; n++ {
-		at := int(binary.LittleEndian.Uint64(names[n][:])) * size
-		if at+size > len(s.data) {
+	for ; len(names) > 0 && bytes < len(room); names, at = names[1:], 0 {
+		first := int(binary.LittleEndian.Uint64(names[0][:])) * size
+		if first+size > len(s.data) {
 			break
 		}
-		copy(room, s.data[at:at+size])
-		room = room[size:]
+		bytes += copy(room[bytes:], s.data[first+at:first+size])
 	}
-	return n, nil
+	return bytes, nil
 }
 
 // Serve gives blocks until from ends: over HTTP as workers do, and as a plain copy to every

@@ -123,7 +123,7 @@ func fillPool(be compute.Backend, s compute.KVShape) {
 	for i := range block {
 		block[i] = byte(i*7%64) | byte(i&1)<<5 // as bfloat16: 2^-63 to 2, as codes: small
 	}
-	be.WriteBlock(0, block)
+	be.WriteBlock(0, 0, block)
 	for i := range s.Blocks - 1 {
 		be.CopyBlocks([]int32{int32(i + 1)}, []int32{0})
 	}

@@ -36,14 +36,14 @@ func (c *CPU) NewKV(s compute.KVShape) error {
 // CopyBlocks copies whole blocks.
 func (c *CPU) CopyBlocks(dst, src []int32) { copyBlocks(c.kv.data, c.kv.shape, dst, src) }
 
-// ReadBlock copies a block into dst.
-func (c *CPU) ReadBlock(dst []byte, block int32) {
-	copyWhole(dst, blockOf(c.kv.data, c.kv.shape, block))
+// ReadBlock copies bytes of a block into dst.
+func (c *CPU) ReadBlock(dst []byte, block int32, at int) {
+	copy(dst, partOf(blockOf(c.kv.data, c.kv.shape, block), at, len(dst)))
 }
 
-// WriteBlock copies a block that was read into the pool.
-func (c *CPU) WriteBlock(block int32, src []byte) {
-	copyWhole(blockOf(c.kv.data, c.kv.shape, block), src)
+// WriteBlock copies bytes that were read into the pool.
+func (c *CPU) WriteBlock(block int32, at int, src []byte) {
+	copy(partOf(blockOf(c.kv.data, c.kv.shape, block), at, len(src)), src)
 }
 
 // blockOf returns the bytes of one block of a pool.
@@ -58,12 +58,12 @@ func copyBlocks(pool []byte, s compute.KVShape, dst, src []int32) {
 	}
 }
 
-// copyWhole copies a block. One of another length would leave the pool half of one sequence.
-func copyWhole(dst, src []byte) {
-	if len(dst) != len(src) {
-		panic(fmt.Sprintf("cpu: %d bytes cannot be copied as a block of %d", len(src), len(dst)))
+// partOf returns bytes of a block. What reaches beyond it is not of one sequence.
+func partOf(block []byte, at, bytes int) []byte {
+	if at < 0 || bytes > len(block)-at {
+		panic(fmt.Sprintf("cpu: a block of %d has not %d bytes from %d on", len(block), bytes, at))
 	}
-	copy(dst, src)
+	return block[at:][:bytes]
 }
 
 // head returns the keys and values of one head in one block.

@@ -263,13 +263,16 @@ func TestBlocksReadAndWrittenGiveTheSameBits(t *testing.T) {
 					if !moves {
 						break
 					}
-					b.ReadBlock(bytes, block)
+					half := len(bytes) / 2
+					b.ReadBlock(bytes[half:], block, half)
+					b.ReadBlock(bytes[:half], block, 0)
 					for j := range noise {
 						noise[j] ^= byte(j + i)
 					}
-					b.WriteBlock(block, noise)
+					b.WriteBlock(block, 0, noise)
 					table[i] = (block + blocks) % (2 * blocks)
-					b.WriteBlock(table[i], bytes)
+					b.WriteBlock(table[i], 0, bytes[:half])
+					b.WriteBlock(table[i], half, bytes[half:])
 				}
 			}
 			return outs[0]
@@ -289,7 +292,7 @@ func TestBlocksReadAndWrittenGiveTheSameBits(t *testing.T) {
 	}
 }
 
-func TestBlocksOfAnotherLengthAreRefused(t *testing.T) {
+func TestBytesBeyondABlockAreRefused(t *testing.T) {
 	shape := compute.KVShape{Layers: 1, KVHeads: 1, HeadDim: 16, Blocks: 2, Type: compute.KVInt8}
 	c, err := New(Options{Threads: 1})
 	if err != nil {
@@ -298,12 +301,15 @@ func TestBlocksOfAnotherLengthAreRefused(t *testing.T) {
 	defer c.Close()
 	for _, b := range []compute.Backend{c, NewRef()} {
 		bench{TB: t, Backend: b}.Pool(shape)
-		for _, n := range []int64{0, shape.BlockBytes() - 1, shape.BlockBytes() + 1} {
-			for what, do := range map[string]func([]byte){"read": func(p []byte) {
-				b.ReadBlock(p, 0)
-			}, "written": func(p []byte) { b.WriteBlock(0, p) }} {
-				if !panics(func() { do(make([]byte, n)) }) {
-					t.Errorf("%s: a block of %d bytes was %s", b.Name(), n, what)
+		size := int(shape.BlockBytes())
+		for _, part := range [][2]int{{0, size + 1}, {1, size}, {size, 1}, {-1, 1}, {size + 1, 0}} {
+			at, bytes := part[0], make([]byte, part[1])
+			for what, do := range map[string]func(){
+				"read":    func() { b.ReadBlock(bytes, 0, at) },
+				"written": func() { b.WriteBlock(0, at, bytes) },
+			} {
+				if !panics(do) {
+					t.Errorf("%s: %d bytes from %d on were %s", b.Name(), len(bytes), at, what)
 				}
 			}
 		}

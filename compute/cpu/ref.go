@@ -78,11 +78,15 @@ func (r *Ref) NewKV(s compute.KVShape) error {
 // CopyBlocks copies whole blocks.
 func (r *Ref) CopyBlocks(dst, src []int32) { copyBlocks(r.kv, r.shape, dst, src) }
 
-// ReadBlock copies a block into dst.
-func (r *Ref) ReadBlock(dst []byte, block int32) { copyWhole(dst, blockOf(r.kv, r.shape, block)) }
+// ReadBlock copies bytes of a block into dst.
+func (r *Ref) ReadBlock(dst []byte, block int32, at int) {
+	copy(dst, partOf(blockOf(r.kv, r.shape, block), at, len(dst)))
+}
 
-// WriteBlock copies a block that was read into the pool.
-func (r *Ref) WriteBlock(block int32, src []byte) { copyWhole(blockOf(r.kv, r.shape, block), src) }
+// WriteBlock copies bytes that were read into the pool.
+func (r *Ref) WriteBlock(block int32, at int, src []byte) {
+	copy(partOf(blockOf(r.kv, r.shape, block), at, len(src)), src)
+}
 
 // Close gives the pool back.
 func (r *Ref) Close() error { r.kv = nil; return nil }

@@ -32,15 +32,15 @@ func TestBlocksMoveWhileStepsAreComputed(t *testing.T) {
 	r.forward(r.stepOf(prompts, 0, last))
 	c.StartBatch()
 	for i, b := range r.blocks {
-		c.ReadBlock(arena[i*size:][:size], b)
+		c.ReadBlock(arena[i*size:][:size], b, 0)
 	}
 	c.EndBatch()
 	for _, b := range r.blocks {
-		c.WriteBlock(b, make([]byte, size))
+		c.WriteBlock(b, 0, make([]byte, size))
 	}
 	c.StartBatch()
 	for i, b := range r.blocks {
-		c.WriteBlock(b, arena[i*size:][:size])
+		c.WriteBlock(b, 0, arena[i*size:][:size])
 	}
 	c.EndBatch()
 	if got := r.forward(r.stepOf(prompts, 1, last)); !reflect.DeepEqual(got, want) {

@@ -81,31 +81,31 @@ func (c *CUDA) CopyBlocks(dst, src []int32) {
 	}
 }
 
-// ReadBlock copies a block into dst.
-func (c *CUDA) ReadBlock(dst []byte, block int32) {
-	c.wholeBlock(dst)
+// ReadBlock copies bytes of a block into dst.
+func (c *CUDA) ReadBlock(dst []byte, block int32, at int) {
+	from := c.partOf(block, at, len(dst))
 	c.must(c.flush())
 	if within(dst, c.arenas) {
 		c.goAside(block)
-		c.must(c.driver.DownloadAside(dst, c.block(block)))
+		c.must(c.driver.DownloadAside(dst, from))
 		return
 	}
 	c.join([]int32{block})
-	c.must(c.driver.Download(dst, c.block(block)))
+	c.must(c.driver.Download(dst, from))
 	c.must(c.driver.Synchronize())
 }
 
-// WriteBlock copies a block that was read into the pool.
-func (c *CUDA) WriteBlock(block int32, src []byte) {
-	c.wholeBlock(src)
+// WriteBlock copies bytes that were read into the pool.
+func (c *CUDA) WriteBlock(block int32, at int, src []byte) {
+	to := c.partOf(block, at, len(src))
 	c.must(c.flush())
 	if within(src, c.arenas) {
 		c.goAside(block)
-		c.must(c.driver.UploadAside(c.block(block), src))
+		c.must(c.driver.UploadAside(to, src))
 		return
 	}
 	c.join([]int32{block})
-	c.must(c.driver.Upload(c.block(block), src))
+	c.must(c.driver.Upload(to, src))
 	c.must(c.driver.Synchronize())
 }
 
@@ -128,9 +128,10 @@ func within(memory []byte, pieces [][]byte) bool {
 	})
 }
 
-// wholeBlock refuses what is not as long as a block: it would leave the pool half of one sequence.
-func (c *CUDA) wholeBlock(b []byte) {
-	if int64(len(b)) != c.pool.shape.BlockBytes() {
-		panic(fmt.Sprintf("cuda: %d bytes cannot be copied as a block of %d", len(b), c.pool.shape.BlockBytes()))
+// partOf returns where bytes of a block are. What reaches beyond it is not of one sequence.
+func (c *CUDA) partOf(block int32, at, bytes int) libcuda.Address {
+	if size := c.pool.shape.BlockBytes(); at < 0 || int64(bytes) > size-int64(at) {
+		panic(fmt.Sprintf("cuda: a block of %d has not %d bytes from %d on", size, bytes, at))
 	}
+	return c.block(block) + libcuda.Address(at)
 }

@@ -27,9 +27,9 @@ var ErrDamaged = errors.New("tier: the block is damaged")
 type Device struct {
 	// Copy copies blocks within the pool.
 	Copy func(dst, src []int32)
-	// Read copies a block of the pool into dst, Write one back into the pool.
-	Read  func(dst []byte, block int32)
-	Write func(block int32, src []byte)
+	// Read copies bytes of a block of the pool, from an offset on, into dst, Write copies them back.
+	Read  func(dst []byte, block int32, at int)
+	Write func(block int32, at int, src []byte)
 	// Background, if not nil, is how copies of host memory are made while the device computes.
 	Background *Background
 }
@@ -91,6 +91,8 @@ type Store struct {
 	arena   []byte // host memory
 	file    *file  // nil without a disk tier
 	transit []byte // between device and disk
+	// inTransit is the name of the block from the disk that transit has; zero if it has another.
+	inTransit parley.BlockHash
 	// moving has the batch in which each slot of the host was copied last, endless outside of
 	// batches. Of those that were begun, done are known to be complete.
 	moving      map[int32]int
@@ -210,7 +212,7 @@ func (s *Store) Move(m kv.Move) error {
 	}
 	switch m.To {
 	case kv.Device:
-		s.cfg.Device.Write(m.ToSlot, data)
+		s.cfg.Device.Write(m.ToSlot, 0, data)
 	case kv.Host:
 		if m.From != kv.Device { // otherwise the device writes it
 			copy(s.host(m.ToSlot), data)
@@ -228,33 +230,51 @@ func (s *Store) read(m kv.Move) ([]byte, error) {
 	case kv.Host:
 		return s.host(m.FromSlot), nil
 	case kv.Disk:
-		return s.transit, s.file.read(s.transit, m.FromSlot, m.Hash)
+		return s.readTransit(m.FromSlot, m.Hash)
 	}
 	data := s.transit
+	s.inTransit = parley.BlockHash{}
 	if m.To == kv.Host {
 		data = s.host(m.ToSlot)
 	}
-	s.cfg.Device.Read(data, m.FromSlot)
+	s.cfg.Device.Read(data, m.FromSlot, 0)
 	return data, nil
 }
 
-// ReadBlock copies the block of a name out of a slot of a tier into dst. If the block is
-// damaged, the error is [ErrDamaged].
-func (s *Store) ReadBlock(dst []byte, from kv.Tier, slot int32, name parley.BlockHash) error {
+// readTransit reads a block of the disk into transit, if it is not there from the last time.
+func (s *Store) readTransit(slot int32, name parley.BlockHash) ([]byte, error) {
+	if s.inTransit == name && name != (parley.BlockHash{}) {
+		return s.transit, nil
+	}
+	s.inTransit = parley.BlockHash{}
+	if err := s.file.read(s.transit, slot, name); err != nil {
+		return nil, err
+	}
+	s.inTransit = name
+	return s.transit, nil
+}
+
+// ReadBlock copies bytes of the block of a name, from an offset on, out of a slot of a tier into dst.
+// If the block is damaged, the error is [ErrDamaged].
+func (s *Store) ReadBlock(dst []byte, from kv.Tier, slot int32, at int, name parley.BlockHash) error {
 	switch from {
 	case kv.Host:
 		s.settle(slot)
-		copy(dst, s.host(slot))
+		copy(dst, s.host(slot)[at:])
 	case kv.Disk:
-		return s.file.read(dst, slot, name)
+		data, err := s.readTransit(slot, name)
+		if err != nil {
+			return err
+		}
+		copy(dst, data[at:])
 	default:
-		s.cfg.Device.Read(dst, slot)
+		s.cfg.Device.Read(dst, slot, at)
 	}
 	return nil
 }
 
-// WriteBlock copies a block that was read into a slot of the device.
-func (s *Store) WriteBlock(slot int32, src []byte) { s.cfg.Device.Write(slot, src) }
+// WriteBlock copies bytes that were read into a slot of the device, at the same offset.
+func (s *Store) WriteBlock(slot int32, at int, src []byte) { s.cfg.Device.Write(slot, at, src) }
 
 func (s *Store) host(slot int32) []byte {
 	return s.arena[int64(slot)*s.cfg.BlockBytes:][:s.cfg.BlockBytes]

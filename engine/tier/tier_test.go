@@ -28,8 +28,8 @@ func newPool(blocks, size int) pool {
 func (p pool) device() Device {
 	return Device{
 		Copy:  func(dst, src []int32) { copy(p[dst[0]], p[src[0]]) },
-		Read:  func(dst []byte, block int32) { copy(dst, p[block]) },
-		Write: func(block int32, src []byte) { copy(p[block], src) },
+		Read:  func(dst []byte, block int32, at int) { copy(dst, p[block][at:]) },
+		Write: func(block int32, at int, src []byte) { copy(p[block][at:], src) },
 	}
 }
 
@@ -49,7 +49,7 @@ func mustOpen(t *testing.T, cfg Config) (*Store, []kv.DiskBlock) {
 }
 
 func name(i int) (h parley.BlockHash) {
-	h[0], h[1] = byte(i), 1
+	h[0], h[1], h[2] = byte(i), byte(i>>8), 1
 	return h
 }
 
@@ -88,6 +88,45 @@ func TestMoves(t *testing.T) {
 				t.Fatalf("after %+v block %d does not hold content %d", m, m.ToSlot, content)
 			}
 		}
+	}
+}
+
+// TestPartsOfBlocks reads blocks of all tiers in parts, in turns, and writes one so.
+func TestPartsOfBlocks(t *testing.T) {
+	const size, part = 5000, 700
+	p := newPool(3, size)
+	s, _ := mustOpen(t, config(t, p, 1, 2))
+	tiers := []struct {
+		tier kv.Tier
+		slot int32
+	}{{kv.Device, 0}, {kv.Host, 0}, {kv.Disk, 0}, {kv.Disk, 1}}
+	want, got := make([][]byte, len(tiers)), make([][]byte, len(tiers))
+	for i, at := range tiers {
+		for k := range p[0] {
+			p[0][k] = byte((i+2)*k + k>>8)
+		}
+		want[i], got[i] = bytes.Clone(p[0]), make([]byte, size)
+		if err := s.Move(kv.Move{Hash: name(i), From: kv.Device, To: at.tier, ToSlot: at.slot}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	copy(p[0], want[0])
+	for at := 0; at < size; at += part {
+		for i, from := range tiers {
+			dst := got[i][at:min(at+part, size)]
+			if err := s.ReadBlock(dst, from.tier, from.slot, at, name(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.WriteBlock(2, at, got[1][at:min(at+part, size)])
+	}
+	for i, from := range tiers {
+		if !bytes.Equal(got[i], want[i]) {
+			t.Errorf("parts of the block in slot %d of tier %s are not the block", from.slot, from.tier)
+		}
+	}
+	if !bytes.Equal(p[2], want[1]) {
+		t.Error("a block that was written in parts is not the block")
 	}
 }
 

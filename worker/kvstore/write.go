@@ -140,8 +140,8 @@ func (t *Backing) writeBlock(ctx context.Context, name *parley.BlockHash, key st
 	}
 	bounded, cancel := context.WithTimeout(ctx, writeMax)
 	defer cancel()
-	n, err := t.engine.ReadBlocks(bounded, []parley.BlockHash{*name}, value[headBytes:])
-	if n == 0 || err != nil { // an engine that closes has no blocks
+	n, err := t.engine.ReadBlocks(bounded, []parley.BlockHash{*name}, 0, value[headBytes:])
+	if n < len(value)-headBytes || err != nil { // an engine that closes has no blocks
 		return "evicted", nil
 	}
 	seal(t.digest, name, value)

@@ -5,16 +5,16 @@ import (
 	"sync"
 )
 
-// Arrivals are blocks that have come and were not taken, so that the next ones are read while
+// Arrivals are pieces of blocks that have come and were not taken, so that the next ones are read while
 // those before are taken. One goroutine adds to them, and one takes. Memory that was used last
-// is used first, so that it is still in the processor's cache when blocks are taken quickly, and
-// no more of it is allocated than blocks wait.
+// is used first, so that it is still in the processor's cache when pieces are taken quickly, and
+// no more of it is allocated than pieces wait.
 type arrivals struct {
-	block int // bytes of one
+	piece int // bytes of one at most
 
 	mu           sync.Mutex
-	more         int      // blocks that may still be allocated
-	unused       [][]byte // blocks to read to
+	more         int      // pieces that may still be allocated
+	unused       [][]byte // memory to read to
 	came         [][]byte // and were not taken
 	sums         []uint32 // that those were sent with
 	most         int      // that are taken at once
@@ -23,17 +23,19 @@ type arrivals struct {
 	added, freed chan struct{} // have an element when something was
 }
 
-func newArrivals(block, blocks int) *arrivals {
+// newArrivals has room for bytes of blocks.
+func newArrivals(block, bytes int) *arrivals {
+	piece := min(block, pieceBytes)
 	return &arrivals{
-		block: block,
-		more:  blocks,
-		most:  max(1, blocks/2),
+		piece: piece,
+		more:  max(1, bytes/piece),
+		most:  max(1, bytes/piece/2),
 		added: make(chan struct{}, 1),
 		freed: make(chan struct{}, 1),
 	}
 }
 
-// room returns where the next block is to be read to, once there is room for it.
+// room returns where the next piece is to be read to, once there is room for it.
 func (a *arrivals) room(ctx context.Context) ([]byte, error) {
 	for {
 		if room := a.unusedRoom(); room != nil {
@@ -47,7 +49,7 @@ func (a *arrivals) room(ctx context.Context) ([]byte, error) {
 	}
 }
 
-// unusedRoom returns room for a block, nil if all is in use.
+// unusedRoom returns room for a piece, nil if all is in use.
 func (a *arrivals) unusedRoom() (room []byte) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -55,20 +57,20 @@ func (a *arrivals) unusedRoom() (room []byte) {
 		room, a.unused = a.unused[n-1], a.unused[:n-1]
 	} else if a.more > 0 {
 		a.more--
-		room = make([]byte, a.block)
+		room = make([]byte, a.piece)
 	}
 	return room
 }
 
-// add notes that a block has been read, and its checksum.
-func (a *arrivals) add(block []byte, sum uint32) {
+// add notes that a piece has been read, and its checksum.
+func (a *arrivals) add(piece []byte, sum uint32) {
 	a.mu.Lock()
-	a.came, a.sums = append(a.came, block), append(a.sums, sum)
+	a.came, a.sums = append(a.came, piece), append(a.sums, sum)
 	a.mu.Unlock()
 	signal(a.added)
 }
 
-// close notes that no more blocks come, and why; nil if all have.
+// close notes that no more pieces come, and why; nil if all have.
 func (a *arrivals) close(err error) {
 	a.mu.Lock()
 	a.end, a.ended = err, true
@@ -76,26 +78,28 @@ func (a *arrivals) close(err error) {
 	signal(a.added)
 }
 
-// take waits for blocks and returns them with their checksums, at most half of what there is room
+// take waits for pieces and returns them with their checksums, at most half of what there is room
 // for. It returns none when all were taken and no more come.
-func (a *arrivals) take() (blocks [][]byte, sums []uint32) {
+func (a *arrivals) take() (pieces [][]byte, sums []uint32) {
 	for {
 		a.mu.Lock()
 		n, ended := min(len(a.came), a.most), a.ended
-		blocks, a.came = a.came[:n:n], a.came[n:]
+		pieces, a.came = a.came[:n:n], a.came[n:]
 		sums, a.sums = a.sums[:n:n], a.sums[n:]
 		a.mu.Unlock()
 		if n > 0 || ended {
-			return blocks, sums
+			return pieces, sums
 		}
 		<-a.added
 	}
 }
 
-// free gives the memory of blocks back that were taken.
-func (a *arrivals) free(blocks [][]byte) {
+// free gives the memory of pieces back that were taken.
+func (a *arrivals) free(pieces [][]byte) {
 	a.mu.Lock()
-	a.unused = append(a.unused, blocks...)
+	for _, p := range pieces {
+		a.unused = append(a.unused, p[:a.piece])
+	}
 	a.mu.Unlock()
 	signal(a.freed)
 }

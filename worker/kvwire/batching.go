@@ -13,9 +13,10 @@ type batching struct {
 	now         int // bytes of the next one; 0 at the beginning
 }
 
-// size returns how many bytes are to be read next: whole blocks.
+// size returns how many bytes are to be read next: whole blocks, or pieces of one that is larger.
 func (b *batching) size() int {
-	return b.block * max(1, min(b.most, max(b.now, batchBytes))/b.block)
+	unit := min(b.block, pieceBytes)
+	return unit * max(1, min(b.most, max(b.now, pieceBytes))/unit)
 }
 
 // read notes how long a read took.

@@ -16,8 +16,8 @@ func TestBatching(t *testing.T) {
 		{block: 8 << 10, idle: mib / 2, busy: 4 * mib, again: mib / 2},
 		{block: 368 << 10, idle: 368 << 10, busy: 11 * 368 << 10, again: 368 << 10},
 		{block: mib / 2, idle: mib / 2, busy: 4 * mib, again: mib / 2},
-		{block: 3 * mib, idle: 3 * mib, busy: 3 * mib, again: 3 * mib},
-		{block: 6 * mib, idle: 6 * mib, busy: 6 * mib, again: 6 * mib},
+		{block: 3 * mib, idle: mib / 2, busy: 3 * mib, again: mib / 2},
+		{block: 6 * mib, idle: mib / 2, busy: 4 * mib, again: mib / 2},
 	} {
 		p := batching{block: test.block, most: bufferSize(test.block, 1000)}
 		reads := func(wait time.Duration) int {

@@ -28,9 +28,9 @@ type Fetch struct {
 	Format      Format
 	// Names are those of the blocks, in order.
 	Names []parley.BlockHash
-	// Put takes the next blocks as they come. It must not use them after it has returned without
-	// an error.
-	Put func(ctx context.Context, blocks ...[]byte) error
+	// Put takes the next blocks as they come, large ones in pieces. It must not use them after it
+	// has returned without an error.
+	Put func(ctx context.Context, pieces ...[]byte) error
 	// Request is the id of a request that computes them there; empty if none does.
 	Request string
 }
@@ -76,7 +76,7 @@ func (c *Client) run(ctx context.Context, f *Fetch, size int) (blocks int, err e
 		return 0, err
 	}
 	defer resp.Body.Close()
-	return take(ctx, cancel, resp.Body, f, newArrivals(f.Format.BlockBytes, 2*size/f.Format.BlockBytes))
+	return take(ctx, cancel, resp.Body, f, newArrivals(f.Format.BlockBytes, 2*size))
 }
 
 // take verifies blocks and passes them on while the next ones are read.
@@ -91,9 +91,11 @@ func take(ctx context.Context, cancel context.CancelFunc, from io.Reader, f *Fet
 		cancel()
 		<-read // it wrote to the blocks
 	}()
+	place := cursor{block: f.Format.BlockBytes}
 	for came, sums := a.take(); len(came) > 0; came, sums = a.take() {
 		sound := 0
-		for sound < len(came) && sumOf(&f.Names[blocks+sound], came[sound]) == sums[sound] {
+		for sound < len(came) && sumOf(&f.Names[place.number], place.at, came[sound]) == sums[sound] {
+			place.pass()
 			sound++
 		}
 		if sound > 0 {
@@ -101,7 +103,7 @@ func take(ctx context.Context, cancel context.CancelFunc, from io.Reader, f *Fet
 				return blocks, &putError{err}
 			}
 		}
-		if blocks += sound; sound < len(came) {
+		if blocks = place.number; sound < len(came) {
 			return blocks, errDamaged
 		}
 		a.free(came)
@@ -151,11 +153,12 @@ func (e *statusError) Error() string { return fmt.Sprintf("status %d: %s", e.sta
 
 // receive reads blocks.
 func receive(ctx context.Context, from io.Reader, f *Fetch, to *arrivals) error {
-	for range f.Names {
+	for place := (cursor{block: f.Format.BlockBytes}); place.number < len(f.Names); place.pass() {
 		room, err := to.room(ctx)
 		if err != nil {
 			return err
 		}
+		room = room[:place.piece()]
 		sum, err := readBlock(from, room)
 		if err != nil {
 			return err

@@ -8,8 +8,10 @@
 // they differ, the answer is an error that names the difference, before any block is read.
 // Otherwise it is a stream of frames:
 //
-//	'B'  sum  payload   a block: the next one of the names that were asked for. sum is 4
-//	                    bytes, big-endian: the CRC-32C of its name and its payload
+//	'B'  sum  payload   a block: the next one of the names that were asked for, or the next
+//	                    512 KiB of one that is larger, or its rest. sum is 4 bytes, big-endian:
+//	                    the CRC-32C of its name, the payload's offset in the block as 4 bytes,
+//	                    big-endian, and the payload
 //	'E'  reason         the end: 1 byte, 0 if all blocks were sent, 1 if the next one is
 //	                    not held any more
 //
@@ -23,7 +25,7 @@
 // # Flow and memory
 //
 // Each fetch has a connection of its own, so TCP bounds what is under way. Each side holds
-// at most two buffers of bufferBytes, or of one block if that is larger, for each fetch,
+// at most two buffers of bufferBytes for each fetch,
 // and takes part in at most [Fetches] at once. Up to [Waits] more wait in the order in which
 // they came, as long as their deadline lasts, and hold nothing yet; others are refused as busy.
 // InFlight is the memory that is held now. Ending the context of either side ends the
@@ -40,9 +42,10 @@
 //	format.go  what two workers must have in common
 //	ticket.go  the right to read blocks of one worker
 //	stream.go  frames
+//	cursor.go  how blocks are divided into frames
 //	follow.go  blocks that are being computed
 //	transport.go  how the taking side connects
-//	arrivals.go  blocks that have come and were not taken
+//	arrivals.go  pieces that have come and were not taken
 //	batching.go  how much is read at once
 //	gate.go    how many fetches run, and what they hold
 //	server.go  the giving side

@@ -19,7 +19,7 @@ type reader struct {
 
 // next is [Holder.Read], and returns how long that took. While the next block is not there and its
 // request runs, or is about to come, it waits.
-func (r *reader) next(ctx context.Context, names []parley.BlockHash,
+func (r *reader) next(ctx context.Context, names []parley.BlockHash, at int,
 	room []byte) (n int, took time.Duration, err error) {
 	var late <-chan time.Time
 	for {
@@ -29,7 +29,7 @@ func (r *reader) next(ctx context.Context, names []parley.BlockHash,
 			changed, running = r.Follow(r.request)
 		}
 		began := time.Now()
-		n, err = r.Read(ctx, names, room)
+		n, err = r.Read(ctx, names, at, room)
 		if took = time.Since(began); n > 0 || err != nil || changed == nil || r.came && !running {
 			return n, took, err
 		}

@@ -7,7 +7,7 @@ import (
 )
 
 // Version is that of the protocol. Workers of different versions exchange nothing.
-const Version = 2
+const Version = 3
 
 // A Format is everything but its name that the bytes of a block depend on.
 type Format struct {

@@ -29,6 +29,7 @@ var testFormat = Format{
 
 // A shelf holds blocks in memory.
 type shelf struct {
+	format Format
 	names  []parley.BlockHash
 	blocks [][]byte
 	mu     sync.Mutex // guards reads
@@ -36,14 +37,17 @@ type shelf struct {
 	reads  int
 	stuck  bool // reads wait until they are cancelled
 	batch  int  // most blocks of a read; 0 for no bound
+	evicts int  // bytes of a block from which on it cannot be read; 0 for none
 }
 
-func newShelf(blocks int) *shelf {
-	s := &shelf{held: blocks}
+func newShelf(blocks int) *shelf { return newShelfOf(testFormat, blocks) }
+
+func newShelfOf(format Format, blocks int) *shelf {
+	s := &shelf{format: format, held: blocks}
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range blocks {
 		var name parley.BlockHash
-		block := make([]byte, testFormat.BlockBytes)
+		block := make([]byte, format.BlockBytes)
 		for i := range name {
 			name[i] = byte(rng.Uint32())
 		}
@@ -55,7 +59,7 @@ func newShelf(blocks int) *shelf {
 	return s
 }
 
-func (s *shelf) read(ctx context.Context, names []parley.BlockHash, room []byte) (n int, err error) {
+func (s *shelf) read(ctx context.Context, names []parley.BlockHash, first int, room []byte) (n int, err error) {
 	s.mu.Lock()
 	s.reads++
 	s.mu.Unlock()
@@ -69,10 +73,12 @@ func (s *shelf) read(ctx context.Context, names []parley.BlockHash, room []byte)
 	if s.batch > 0 {
 		names = names[:min(s.batch, len(names))]
 	}
-	for n < len(names) && at >= 0 && at+n < s.held && len(room) >= testFormat.BlockBytes {
-		copy(room, s.blocks[at+n])
-		room = room[testFormat.BlockBytes:]
-		n++
+	for i := range names {
+		if at < 0 || at+i >= s.held || s.evicts > 0 && first >= s.evicts {
+			break
+		}
+		n += copy(room[n:], s.blocks[at+i][first:])
+		first = 0
 	}
 	return n, nil
 }
@@ -97,7 +103,7 @@ func (g *rig) run(t *testing.T, during func()) {
 	t.Helper()
 	l, client := testkit.Listen()
 	if g.format == (Format{}) {
-		g.format = testFormat
+		g.format = g.shelf.format
 	}
 	front := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		sent, err := g.server.Serve(w, r, Holder{Format: g.format, Read: g.read, Follow: g.follow})
@@ -134,7 +140,7 @@ func (g *rig) fetch(ctx context.Context) (int, error) {
 			return nil
 		}
 	}
-	return g.client.Run(ctx, &Fetch{URL: "http://peer", Format: testFormat, Names: g.names, Put: put,
+	return g.client.Run(ctx, &Fetch{URL: "http://peer", Format: g.shelf.format, Names: g.names, Put: put,
 		Request: g.asks})
 }
 
@@ -182,6 +188,47 @@ func TestBlocksCome(t *testing.T) {
 				})
 				if want := (Delivery{Blocks: blocks, Bytes: int64(blocks * 100)}); g.sent[0] != want {
 					t.Errorf("%+v was sent, want %+v", g.sent[0], want)
+				}
+			})
+		}
+	}
+}
+
+// TestLargeBlocksComeInPieces has blocks of more than a frame, in batches of any size, and one that is
+// evicted after its first piece.
+func TestLargeBlocksComeInPieces(t *testing.T) {
+	for _, size := range []int{pieceBytes + 1, 4 * pieceBytes, 3*pieceBytes - 7, bufferBytes + pieceBytes + 5} {
+		for _, evicts := range []int{0, pieceBytes} {
+			synctest.Test(t, func(t *testing.T) {
+				const blocks = 5
+				format := testFormat
+				format.BlockBytes = size
+				g := &rig{shelf: newShelfOf(format, blocks)}
+				g.evicts = evicts
+				want, miss := blocks, ""
+				if evicts > 0 {
+					want, miss = 0, "gone"
+				}
+				largest := 0
+				g.put = func(_ context.Context, pieces ...[]byte) error {
+					for _, p := range pieces {
+						largest = max(largest, len(p))
+					}
+					g.taken = append(g.taken, slices.Concat(pieces...)...)
+					return nil
+				}
+				g.run(t, func() {
+					n, err := g.fetch(t.Context())
+					if n != want || reason(err) != miss {
+						t.Errorf("%d of %d blocks of %d bytes came: %v", n, want, size, err)
+					}
+					if all := slices.Concat(g.blocks...); !bytes.HasPrefix(all, g.taken) || miss == "" &&
+						len(g.taken) < len(all) || largest != pieceBytes {
+						t.Errorf("%d bytes came in pieces of %d", len(g.taken), largest)
+					}
+				})
+				if g.sent[0].Blocks != want || g.sent[0].Miss != miss {
+					t.Errorf("%+v was sent", g.sent[0])
 				}
 			})
 		}
@@ -492,7 +539,7 @@ func FuzzStream(f *testing.F) {
 	s := newShelf(2)
 	var whole bytes.Buffer
 	for i := range s.names {
-		_ = writeBlock(&whole, sumOf(&s.names[i], s.blocks[i]), s.blocks[i])
+		_ = writeBlock(&whole, sumOf(&s.names[i], 0, s.blocks[i]), s.blocks[i])
 	}
 	_ = writeEnd(&whole, endWhole)
 	f.Add(whole.Bytes())
@@ -507,7 +554,7 @@ func FuzzStream(f *testing.F) {
 		}}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		_, err := take(ctx, cancel, from, ask, newArrivals(testFormat.BlockBytes, 2))
+		_, err := take(ctx, cancel, from, ask, newArrivals(testFormat.BlockBytes, 2*testFormat.BlockBytes))
 		blocks := len(taken) / testFormat.BlockBytes
 		if len(taken)%testFormat.BlockBytes != 0 || err == nil && blocks != len(s.names) {
 			t.Fatalf("%d bytes were taken: %v", len(taken), err)
@@ -515,7 +562,7 @@ func FuzzStream(f *testing.F) {
 		var again bytes.Buffer
 		for i := range blocks {
 			block := taken[i*testFormat.BlockBytes:][:testFormat.BlockBytes]
-			_ = writeBlock(&again, sumOf(&s.names[i], block), block)
+			_ = writeBlock(&again, sumOf(&s.names[i], 0, block), block)
 		}
 		if !bytes.HasPrefix(data, again.Bytes()) {
 			t.Fatal("a block was taken that was not sent so")

@@ -18,10 +18,8 @@ const (
 	Fetches = 8
 	// Waits is how many more wait for their turn.
 	Waits = 256
-	// bufferBytes is how many bytes of blocks are read at once at most, batchBytes while that is
-	// quick: what a processor's cache holds.
+	// bufferBytes is how many bytes of blocks are read at once at most.
 	bufferBytes = 4 << 20
-	batchBytes  = 512 << 10
 	// askMax bounds the body of a request: the names of some million tokens.
 	askMax = 8 << 20
 	// stallMax is how long the taking side may read nothing.
@@ -63,13 +61,14 @@ func packNames(names []parley.BlockHash) (packed []byte) {
 }
 
 // A Holder is where blocks of this process are read from. Read copies leading blocks of
-// names into room and returns how many; after an error it may still write to room.
+// names into room, of the first one what follows an offset, and returns how many bytes; after an
+// error it may still write to room.
 //
 // Follow reports whether a request runs, and returns what is closed when blocks may have
 // been computed after the call or the request may have ended; nil if that is not known.
 type Holder struct {
 	Format Format
-	Read   func(ctx context.Context, names []parley.BlockHash, room []byte) (int, error)
+	Read   func(ctx context.Context, names []parley.BlockHash, at int, room []byte) (int, error)
 	Follow func(request string) (changed <-chan struct{}, running bool)
 }
 
@@ -122,10 +121,10 @@ func (s *Server) Serve(w http.ResponseWriter, r *http.Request, from Holder) (Del
 
 // bufferSize is how large the buffers of a fetch are.
 func bufferSize(blockBytes, blocks int) int {
-	return blockBytes * max(1, min(blocks, bufferBytes/blockBytes))
+	return min(bufferBytes, blockBytes*max(1, min(blocks, bufferBytes/blockBytes)))
 }
 
-// A batch is a buffer with the next blocks, and their checksums.
+// A batch is a buffer with the next pieces of blocks, and their checksums.
 type batch struct {
 	sums []uint32
 	room []byte
@@ -145,14 +144,18 @@ func stream(ctx context.Context, to *patientWriter, from *reader, names []parley
 		for range ready { // until the reader has ended
 		}
 	}()
+	place := cursor{block: from.Format.BlockBytes}
 	for f := range ready {
-		for i, sum := range f.sums {
-			payload := f.room[i*from.Format.BlockBytes:][:from.Format.BlockBytes]
-			if writeBlock(to, sum, payload) != nil {
+		data := f.room
+		for _, sum := range f.sums {
+			piece := place.piece()
+			if writeBlock(to, sum, data[:piece]) != nil {
 				return Delivery{sent.Blocks, sent.Bytes, "left"}
 			}
-			sent.Blocks++
-			sent.Bytes += int64(len(payload))
+			data = data[piece:]
+			place.pass()
+			sent.Blocks = place.number
+			sent.Bytes += int64(piece)
 		}
 		if to.control.Flush() != nil {
 			return Delivery{sent.Blocks, sent.Bytes, "left"}
@@ -174,7 +177,7 @@ func stream(ctx context.Context, to *patientWriter, from *reader, names []parley
 func fill(ctx context.Context, from *reader, names []parley.BlockHash, p batching, free <-chan []byte,
 	ready chan<- batch) {
 	defer close(ready)
-	for len(names) > 0 {
+	for place := (cursor{block: from.Format.BlockBytes}); place.number < len(names); {
 		var room []byte
 		select {
 		case room = <-free:
@@ -184,22 +187,23 @@ func fill(ctx context.Context, from *reader, names []parley.BlockHash, p batchin
 		if room = room[:cap(room)]; len(room) < p.size() {
 			room = make([]byte, p.size())
 		}
-		room = room[:p.size()]
-		n, took, err := from.next(ctx, names, room)
-		if err != nil || n == 0 {
+		room = room[:place.span(p.size())]
+		n, took, err := from.next(ctx, names[place.number:], place.at, room)
+		if n = place.span(n); err != nil || n == 0 {
 			return
 		}
-		p.read(n*from.Format.BlockBytes, took)
-		sums := make([]uint32, n)
-		for i := range sums {
-			sums[i] = sumOf(&names[i], room[i*from.Format.BlockBytes:][:from.Format.BlockBytes])
+		p.read(n, took)
+		var sums []uint32
+		for data := room[:n]; len(data) > 0; place.pass() {
+			piece := place.piece()
+			sums = append(sums, sumOf(&names[place.number], place.at, data[:piece]))
+			data = data[piece:]
 		}
 		select {
 		case ready <- batch{sums, room}:
 		case <-ctx.Done():
 			return
 		}
-		names = names[n:]
 	}
 }
 

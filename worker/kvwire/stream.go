@@ -22,7 +22,7 @@ const (
 	endGone              // the next one is not held any more
 )
 
-// blockHead is how long a block's frame is before its payload.
+// blockHead is how long a frame of a block is before its payload.
 const blockHead = 1 + 4
 
 var (
@@ -34,12 +34,13 @@ var (
 // castagnoli is the polynomial that processors have an instruction for.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// sumOf returns the checksum of a block.
-func sumOf(name *parley.BlockHash, payload []byte) uint32 {
-	return crc32.Update(crc32.Checksum(name[:], castagnoli), castagnoli, payload)
+// sumOf returns the checksum of a piece of a block that begins at an offset.
+func sumOf(name *parley.BlockHash, at int, payload []byte) uint32 {
+	head := binary.BigEndian.AppendUint32(append(make([]byte, 0, len(name)+4), name[:]...), uint32(at))
+	return crc32.Update(crc32.Checksum(head, castagnoli), castagnoli, payload)
 }
 
-// writeBlock writes the frame of a block with a checksum.
+// writeBlock writes the frame of a piece of a block with a checksum.
 func writeBlock(to io.Writer, sum uint32, payload []byte) error {
 	head := binary.BigEndian.AppendUint32(append(make([]byte, 0, blockHead), kindBlock), sum)
 	if _, err := to.Write(head); err != nil {
@@ -55,7 +56,7 @@ func writeEnd(to io.Writer, reason byte) error {
 	return err
 }
 
-// readBlock reads the next frame, which must be a block with the size of payload, and
+// readBlock reads the next frame, which must be a piece of a block with the size of payload, and
 // returns the checksum that it was sent with. The error is errGone if the stream ends there,
 // and io.ErrUnexpectedEOF if it was cut off.
 func readBlock(from io.Reader, payload []byte) (sum uint32, err error) {
