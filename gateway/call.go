@@ -22,9 +22,11 @@ type call struct {
 	// author is in whose name a call is made that did not come over the network.
 	author *batch.Author
 	// detached is set if the call can continue after its handler, and rest is what is
-	// left to do then.
+	// left to do then. converse, if it is not nil, continues and finishes a call that has
+	// opened a WebSocket.
 	detached *hijack.DetachedStream
 	rest     func() error
+	converse func()
 }
 
 // hooks are what the call's job says to its client.

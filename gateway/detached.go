@@ -19,10 +19,10 @@ func (c *call) detachFromHandler() {
 	}
 }
 
-// runDetached does the rest of a call: after its handler if it was detached, and else
-// here.
+// runDetached does the rest of a call: after its handler if it was detached or came
+// over a WebSocket, and else here.
 func (c *call) runDetached(rest func() error) error {
-	if c.detached == nil {
+	if c.detached == nil && c.Frame == nil {
 		return rest()
 	}
 	c.rest = rest
@@ -32,6 +32,10 @@ func (c *call) runDetached(rest func() error) error {
 // continueDetached does what a handler has left to do. It reports whether that happens
 // on a goroutine of its own, which then finishes the call.
 func (g *Gateway) continueDetached(c *call) (leaves bool) {
+	if c.converse != nil {
+		go c.converse()
+		return true
+	}
 	if c.detached == nil || c.rest == nil {
 		return false
 	}

@@ -6,52 +6,52 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
 
 	"parley"
-	"parley/gateway/exchange"
 	"parley/gateway/hijack"
 	"parley/gateway/openai"
 
 	"github.com/coder/websocket"
 )
 
-// framesWaiting is how many requests may wait on one connection while another
-// is answered.
-const framesWaiting = 8
-
 // socketProtocols are what may be agreed on with a client. None means anything
 // here; but pages, which hand over their key as a protocol, want one to be chosen.
 var socketProtocols = []string{"realtime", "parley"}
 
 // A socket is one WebSocket connection. Requests come as frames and are
-// answered one after the other; the frames of an answer go out in order.
+// answered one after the other; the frames of an answer go out in order. Its handler
+// has returned: while nothing is answered it has one goroutine, which reads.
 type socket struct {
 	gateway *Gateway
-	conn    *websocket.Conn
+	// opened is the call that opened the connection.
+	opened *call
+	wire   net.Conn
+	conn   *websocket.Conn
 	// ctx ends with the connection, and with it whatever is being answered.
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	frames chan frame
 	// key is whose connection it is.
-	key string
-}
-
-// A frame is a request that came over a WebSocket, with the bytes it holds.
-type frame struct {
-	body []byte
-	held *exchange.BodyBytes
+	key    string
+	handle frameHandler
+	// failed makes the frame that reports an error.
+	failed func(openai.ErrorDetail) any
+	frames frameQueue
+	// helpers are the goroutines beside the one that reads.
+	helpers sync.WaitGroup
+	pings   *time.Timer
 }
 
 // A frameHandler answers one request that came as a frame. What it returns is
 // told to the client as an error.
 type frameHandler func(c *call, s *socket, frame []byte) error
 
-// converseBy answers every frame of a connection with handle; failed makes the
-// frame that reports an error.
+// converseBy answers every frame of a connection with handle, after the handler of the
+// call has returned; failed makes the frame that reports an error.
 func (g *Gateway) converseBy(c *call, handle frameHandler, failed func(openai.ErrorDetail) any) error {
 	if c.IsCrossOrigin(g.originAllowed) {
 		return parley.Errorf(parley.Forbidden,
@@ -62,114 +62,156 @@ func (g *Gateway) converseBy(c *call, handle frameHandler, failed func(openai.Er
 	if err := g.sockets.enterFor(key, g.config.SocketsPerKey); err != nil {
 		return err
 	}
-	defer g.sockets.leaveFor(key)
+	defer func() {
+		if c.converse == nil {
+			g.sockets.leaveFor(key)
+		}
+	}()
 	// not every connection has one
 	_ = http.NewResponseController(c.Response).SetReadDeadline(time.Time{})
+	w := hijack.NewUpgrade(c.Response)
 	// the origin was checked above
-	conn, err := websocket.Accept(c.Response, c.Request,
+	conn, err := websocket.Accept(w, c.Request,
 		&websocket.AcceptOptions{InsecureSkipVerify: true, Subprotocols: socketProtocols})
 	if err != nil {
 		c.Record.Fail(parley.Invalid("", "no WebSocket: %v", err)) // the client was told
 		return nil
 	}
 	conn.SetReadLimit(g.config.BodyBytesMax)
-	s := &socket{gateway: g, conn: conn, key: key, frames: make(chan frame, framesWaiting)}
+	s := &socket{
+		gateway: g,
+		opened:  c,
+		wire:    w.Conn,
+		conn:    conn,
+		key:     key,
+		handle:  handle,
+		failed:  failed,
+	}
 	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(c.Request.Context()))
 	c.job.Revocable(s.ctx, s.cancel)
 	c.honourCacheControl()
-	defer g.sockets.connections.OnStop(s.cancel)()
-	var helpers sync.WaitGroup
-	helpers.Go(s.read)
-	helpers.Go(s.keepAlive)
-	code, why := s.serve(c, handle, failed)
-	_ = conn.Close(code, why) // whether the client says goodbye, too, does not matter
-	s.cancel(nil)
-	helpers.Wait()
-	s.forget()
+	c.Request.Header.Del("Idempotency-Key") // it is for one request
+	// These refer to the buffers of the HTTP server; headers have nowhere to go.
+	c.ResponseWriter, c.Request.Body = &memoryResponse{header: http.Header{}}, http.NoBody
+	c.converse = s.serve
 	return nil
 }
 
-// forget lets go of requests that nothing will answer any more.
-func (s *socket) forget() {
-	for {
-		select {
-		case f := <-s.frames:
-			f.held.Release()
-		default:
+// serve answers frames until the connection ends or the server stops.
+func (s *socket) serve() {
+	g := s.gateway
+	defer g.finishDetached(s.opened)
+	defer g.sockets.leaveFor(s.key)
+	defer g.sockets.connections.OnStop(s.cancel)()
+	defer g.sockets.connections.OnEnding(s.drain)()
+	cancelled := context.AfterFunc(s.ctx, func() { s.hangUp("the connection has ended") })
+	s.pings = time.AfterFunc(time.Hour, s.ping)
+	s.pings.Reset(g.config.KeepAlive) // from here on ping may use it
+	err := s.read()
+	cancelled()
+	s.cancel(hijack.ClientGone(err))
+	s.pings.Stop()
+	s.helpers.Wait()
+	_ = s.conn.CloseNow() // it may be closed
+	s.frames.forget()
+}
+
+// closeWait is how long a client may take to agree that the connection ends.
+const closeWait = time.Second
+
+// hangUp ends the connection from this side. Reading then fails.
+func (s *socket) hangUp(why string) {
+	_ = s.wire.SetDeadline(time.Now().Add(closeWait)) // not every connection has one
+	_ = s.conn.Close(websocket.StatusGoingAway, why)  // whether the client agrees does not matter
+}
+
+const shuttingDown = "the server is shutting down"
+
+// drain ends the connection after the answer that is being written, if there is one.
+func (s *socket) drain() {
+	if idle := s.frames.end(); idle {
+		s.hangUp(shuttingDown)
+	}
+}
+
+// answerFrames answers the frames that wait. The stream of an answer continues on a
+// goroutine of its own, whose stack has not grown with the work before it.
+func (s *socket) answerFrames() {
+	for s.ctx.Err() == nil {
+		f, ok := s.frames.next()
+		if !ok {
+			if s.frames.isEnded() {
+				s.hangUp(shuttingDown)
+			}
 			return
 		}
-	}
-}
-
-// serve answers frames until the connection ends or the server stops.
-func (s *socket) serve(c *call, handle frameHandler,
-	failed func(openai.ErrorDetail) any) (websocket.StatusCode, string) {
-	for {
-		select {
-		case <-s.ctx.Done():
-			return websocket.StatusGoingAway, "the connection has ended"
-		case <-s.gateway.sockets.connections.Ending():
-			return websocket.StatusGoingAway, "the server is shutting down"
-		case f := <-s.frames:
-			if err := s.answer(c, f, handle, failed); err != nil {
-				return websocket.StatusGoingAway, "the client does not read"
-			}
+		one := s.newCall(f)
+		err := one.guarded(func(c *call) error { return s.begin(c, f.body) })
+		if one.rest == nil {
+			s.finish(one, err)
+			continue
 		}
+		s.helpers.Go(func() {
+			s.finish(one, one.guarded(func(c *call) error { return c.rest() }))
+			s.answerFrames()
+		})
+		return
 	}
 }
 
-// answer runs one request as a call of its own, with its own id, metrics and
-// line in the log.
-func (s *socket) answer(c *call, f frame, handle frameHandler, failed func(openai.ErrorDetail) any) error {
-	g := s.gateway
-	one := call{Exchange: c.Alone(s.ctx, c.Record.Continue()), gateway: g, access: c.access}
+// newCall makes a call of its own of one request, with its own id, metrics and line in the log.
+func (s *socket) newCall(f frame) *call {
+	g, c := s.gateway, s.opened
+	one := &call{Exchange: c.Alone(s.ctx, c.Record.Continue()), gateway: g, access: c.access}
 	one.Suffix = randomSuffix()
 	one.Record.ID, one.Record.Started = "req_"+one.Suffix, g.config.Now()
-	one.Response.ResponseWriter = &memoryResponse{header: http.Header{}} // headers have nowhere to go
-	one.Request.Header = c.Request.Header.Clone()
-	one.Request.Header.Del("Idempotency-Key") // it was for the connection
+	one.ResponseWriter = &memoryResponse{header: http.Header{}} // headers have nowhere to go
 	one.Frame, one.Bytes = s.write, f.held
+	one.Hooks.Rest = one.runDetached
 	one.job = c.job.Again(one.Record, one.hooks())
 	one.Record.Infer()
-	defer g.finish(&one)
-	err := one.guarded(func(c *call) error {
-		if g.draining.Load() {
-			return errShuttingDown
-		}
-		var err error
-		if c.Identity, err = g.who(c); err != nil { // the key may have been blocked since
-			return err
-		}
-		if err := c.job.TakeSlot(c.Request.Context(), false); err != nil {
-			return err
-		}
-		if err := c.countEndUser(f.body); err != nil {
-			return err
-		}
-		return handle(c, s, f.body)
-	})
+	return one
+}
+
+// begin does what comes before the stream of an answer.
+func (s *socket) begin(c *call, body []byte) (err error) {
+	if s.gateway.draining.Load() {
+		return errShuttingDown
+	}
+	if c.Identity, err = s.gateway.who(c); err != nil { // the key may have been blocked since
+		return err
+	}
+	if err := c.job.TakeSlot(c.Request.Context(), false); err != nil {
+		return err
+	}
+	if err := c.countEndUser(body); err != nil {
+		return err
+	}
+	return s.handle(c, s, body)
+}
+
+// finish ends a call that one frame made, and reports err to the client, if it is not nil.
+func (s *socket) finish(one *call, err error) {
+	defer s.gateway.finishDetached(one)
 	if err == nil {
-		return nil
+		return
 	}
 	one.Record.Fail(err)
 	if s.ctx.Err() != nil {
-		return s.ctx.Err()
+		return
 	}
-	body, err := openai.Encode(failed(openai.Describe(err, one.Record.ID).Body.Error))
-	if err != nil {
-		return err
+	if body, err := openai.Encode(s.failed(openai.Describe(err, one.Record.ID).Body.Error)); err == nil {
+		_ = s.write(body) // a failure ends the connection
 	}
-	return s.write(body)
 }
 
-// read takes frames off the connection. It continues while one is answered, so
-// that a client that leaves is noticed.
-func (s *socket) read() {
+// read takes frames off the connection until it ends. It continues while one is answered,
+// so that a client that leaves is noticed.
+func (s *socket) read() error {
 	for {
-		kind, from, err := s.conn.Reader(s.ctx)
+		kind, from, err := s.conn.Reader(context.Background()) // hangUp ends it
 		if err != nil {
-			s.cancel(hijack.ClientGone(err))
-			return
+			return err
 		}
 		if kind != websocket.MessageText {
 			_ = s.conn.Close(websocket.StatusUnsupportedData, "send JSON as text")
@@ -181,13 +223,13 @@ func (s *socket) read() {
 			continue
 		}
 		if err != nil {
-			s.cancel(hijack.ClientGone(err))
-			return
+			return err
 		}
-		select {
-		case s.frames <- f:
-		default:
-			f.held.Release()
+		first, ok := s.frames.add(f)
+		if first {
+			s.helpers.Go(s.answerFrames)
+		}
+		if !ok {
 			_ = s.conn.Close(websocket.StatusPolicyViolation, "too many requests wait for their answer")
 		}
 	}
@@ -230,24 +272,16 @@ func (s *socket) readFrame(from io.Reader) (f frame, err error) {
 	return f, nil
 }
 
-// keepAlive finds connections whose other end is gone without a word.
-func (s *socket) keepAlive() {
-	tick := time.NewTicker(s.gateway.config.KeepAlive)
-	defer tick.Stop()
-	for {
-		select {
-		case <-s.ctx.Done():
-			return
-		case <-tick.C:
-		}
-		ctx, cancel := context.WithTimeout(s.ctx, s.gateway.config.WriteWaitMax)
-		err := s.conn.Ping(ctx)
-		cancel()
-		if err != nil {
-			s.cancel(hijack.ClientGone(err))
-			return
-		}
+// ping finds connections whose other end is gone without a word. It is called at
+// intervals, by a timer.
+func (s *socket) ping() {
+	ctx, cancel := context.WithTimeout(s.ctx, s.gateway.config.WriteWaitMax)
+	defer cancel()
+	if err := s.conn.Ping(ctx); err != nil {
+		s.cancel(hijack.ClientGone(err))
+		return
 	}
+	s.pings.Reset(s.gateway.config.KeepAlive)
 }
 
 // write sends one frame. A client that does not take it in time is left.

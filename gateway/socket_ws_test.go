@@ -2,7 +2,9 @@ package gateway
 
 import (
 	"context"
+	"encoding/binary"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -226,5 +228,53 @@ func TestSocketDrain(t *testing.T) {
 		if _, response, err := s.dial("/v1/chat/completions"); err == nil || response.StatusCode != 503 {
 			t.Errorf("a new connection: %v", err)
 		}
+	})
+}
+
+// TestSocketIsSmallWhileIdle counts the goroutines of a connection that has had an answer:
+// the one that reads is left, and none of the HTTP server.
+func TestSocketIsSmallWhileIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &worker{script: speak(t, "A b<|im_end|>", time.Second)}
+		s := start(t, w)
+		conn := s.mustDial("/v1/chat/completions")
+		sendFrame(t, conn, chatBody(``))
+		framesUntil(t, conn, "[DONE]")
+		synctest.Wait()
+		all := make([]byte, 4<<20)
+		text := string(all[:runtime.Stack(all, true)])
+		for of, want := range map[string]int{"gateway.(*socket)": 1, "http.(*conn).serve(": 0} {
+			got := 0
+			for one := range strings.SplitSeq(text, "\n\n") {
+				if strings.Contains(one, of) {
+					got++
+				}
+			}
+			if got != want {
+				t.Errorf("%d goroutines of %s, want %d, in\n%s", got, of, want, text)
+			}
+		}
+		conn.Close(websocket.StatusNormalClosure, "")
+		s.settled(w)
+	})
+}
+
+// TestSocketEarlyFrame sends a frame together with the request that opens the connection.
+func TestSocketEarlyFrame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &worker{script: speak(t, "A b<|im_end|>", time.Second)}
+		s := start(t, w)
+		here := s.wire()
+		defer here.Close()
+		body := chatBody(``)
+		early := "GET /v1/chat/completions HTTP/1.1\r\nHost: parley\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
+			"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: MDEyMzQ1Njc4OWFiY2RlZg==\r\n\r\n" +
+			"\x81\xfe" + string(binary.BigEndian.AppendUint16(nil, uint16(len(body)))) + "\x00\x00\x00\x00" + body
+		go here.Write([]byte(early))
+		for all := ""; !strings.HasSuffix(all, "[DONE]"); {
+			all += string(must(here.in.ReadByte())(t))
+		}
+		here.Close()
+		s.settled(w)
 	})
 }

@@ -22,7 +22,10 @@ func (a *API) Say(x *exchange.Exchange, j *job.Job) error {
 	if err != nil {
 		return err
 	}
-	return x.RunStream(request.Stream, func() error { return a.answerTurn(x, j, request) })
+	if request.Stream {
+		x.Detach()
+	}
+	return a.answerTurn(x, j, request)
 }
 
 // answerTurn stores a question and answers it.
@@ -53,7 +56,7 @@ func (t *turn) takeUp(begun *convo.Turn) error {
 	case begun.Answer.Status == convo.Completed:
 		return t.show(&begun.Answer)
 	case live != nil && t.request.Background:
-		return t.api.watch(t.x, live, t.request)
+		return t.x.Rest(func() error { return t.api.watch(t.x, live, t.request) })
 	}
 	err := t.goOn()
 	if !errors.Is(err, convo.ErrComplete) {
@@ -73,7 +76,10 @@ func (a *API) Resume(x *exchange.Exchange, j *job.Job) error {
 	if err != nil {
 		return err
 	}
-	return x.RunStream(request.Stream, func() error { return a.resumeTurn(x, j, request) })
+	if request.Stream {
+		x.Detach()
+	}
+	return a.resumeTurn(x, j, request)
 }
 
 // resumeTurn continues the answer that the path of a call names.
@@ -196,22 +202,25 @@ func (t *turn) goOn() error {
 	return t.respond()
 }
 
-// reply answers a turn that is stored as in progress, and stores how that
-// ended, whatever happens.
-func (t *turn) reply() error {
+// ask has a turn that is stored as in progress answered: what the model says follows by reply.
+// If there is nothing to follow, that is stored.
+func (t *turn) ask() error {
 	ctx := t.x.Request.Context()
 	err := t.recall(ctx)
+	if err == nil {
+		t.answer, t.stop, err = t.job.Converse(ctx, t.model, &t.request.ChatRequest)
+	}
 	if err != nil {
 		return errors.Join(err, t.finish(err))
 	}
-	answer, stop, err := t.job.Converse(ctx, t.model, &t.request.ChatRequest)
-	if err != nil {
-		return errors.Join(err, t.finish(err))
-	}
-	defer stop()
 	t.x.Bytes.Release() // what is left of the body fits the context
-	t.answer = answer
-	t.add(nil) // followers learn that it was taken
+	t.add(nil)          // followers learn that it was taken
+	return nil
+}
+
+// reply sends what the model says, and stores how that ended, whatever happens.
+func (t *turn) reply() error {
+	defer t.stop()
 	keeping := t.api.Runs.Checkpoint(t.owner, t.id, t.news, t.cancel)
 	defer func() {
 		if p := recover(); p != nil {
@@ -220,7 +229,7 @@ func (t *turn) reply() error {
 			panic(p)
 		}
 	}()
-	return t.deliver(ctx, keeping)
+	return t.deliver(t.x.Request.Context(), keeping)
 }
 
 // deliver sends the answer as it comes, or whole. Its end is sent when it is
@@ -296,13 +305,21 @@ func (t *turn) start() {
 	t.api.Runs.Begin(t.id.Message, t.cancel, t)
 }
 
-// run answers a turn that was started, and lets its followers know how that
-// ended. It is stored by then.
-func (t *turn) run() error {
-	why := guarded(t.reply)
+// run answers a turn that was started: what comes before the model's words here, and the
+// rest as the request has it, then or after its handler.
+func (t *turn) run(rest func(func() error) error) error {
+	if err := guarded(t.ask); err != nil {
+		return t.end(err)
+	}
+	return rest(func() error { return t.end(guarded(t.reply)) })
+}
+
+// end lets the followers of a turn know how it ended. It is stored by then.
+func (t *turn) end(why error) error {
 	t.cancel(nil)
 	t.told.end(why)
 	t.api.Runs.End(t.id.Message)
+	t.api.Runs.Leave()
 	return why
 }
 
@@ -319,22 +336,22 @@ func guarded(f func() error) (err error) {
 // respond answers the turn: as it was asked for, or in the background, where
 // its client is the first to follow it.
 func (t *turn) respond() error {
-	if !t.request.Background {
-		t.start()
-		return t.run()
-	}
 	asking, a := t.x, t.api
-	alone, next, end := a.Runs.Detach(asking, t.job)
-	t.x, t.job = alone, next
-	if err := a.Runs.Enter(alone.Request.Context()); err != nil {
+	end := func(error) {}
+	if t.request.Background {
+		t.x, t.job, end = a.Runs.Detach(asking, t.job)
+	}
+	if err := a.Runs.Enter(t.x.Request.Context()); err != nil {
 		defer a.Runs.End(t.id.Message)
 		end(err)
 		return errors.Join(err, t.finish(err))
 	}
 	t.start()
+	if !t.request.Background {
+		return t.run(t.x.Rest)
+	}
 	err := a.Runs.Go(func() {
 		defer end(nil)
-		defer a.Runs.Leave()
 		t.compute()
 	})
 	if err != nil {
@@ -343,7 +360,7 @@ func (t *turn) respond() error {
 		end(err)
 		return errors.Join(err, t.finish(err))
 	}
-	return a.watch(asking, t, t.request)
+	return asking.Rest(func() error { return a.watch(asking, t, t.request) })
 }
 
 // compute answers a turn in the background, as a request of its own in metrics and log.
@@ -353,5 +370,5 @@ func (t *turn) compute() {
 		t.x.Bytes.Release()
 		t.job.Finish(t.x.Request.Context(), t.x.End())
 	}()
-	t.x.Record.Fail(t.run())
+	t.x.Record.Fail(t.run(t.x.Rest))
 }

@@ -26,9 +26,9 @@ type turn struct {
 	request      *openai.TurnRequest
 	question
 	view
-	// answer is what the model gives, once it was asked; told is what it said.
-	answer *answer.Answer
-	told   transcript
+	modelReply
+	// told is what the model said.
+	told transcript
 	// cancel ends the answer while it is written here.
 	cancel context.CancelCauseFunc
 }
@@ -39,6 +39,12 @@ type question struct {
 	// that says.
 	id            convo.AnswerID
 	parent, asked string
+}
+
+// A modelReply is what the model gives for a turn, once it was asked, until stop.
+type modelReply struct {
+	answer *answer.Answer
+	stop   func()
 }
 
 // A view is what the model is shown of a conversation.

@@ -27,8 +27,9 @@ type Shape interface {
 // clients of Ollama's interface it writes lines instead, each one JSON.
 type EventStream struct {
 	exchange *Exchange
-	control  flusher
-	lines    bool
+	// control is set with the first write: the exchange may be detached before it.
+	control flusher
+	lines   bool
 	// opened has the choices of which the first event was sent.
 	opened map[int]bool
 	// lastClosing waits for the timings that come with the usage.
@@ -57,7 +58,6 @@ type textShape interface {
 func NewEventStream(x *Exchange, choices int) *EventStream {
 	return &EventStream{
 		exchange:   x,
-		control:    flusherOf(x),
 		lines:      IsOllama(x.Request.URL.Path),
 		opened:     map[int]bool{},
 		unfinished: choices,
@@ -247,6 +247,9 @@ func (s *EventStream) frame(body []byte) error {
 func (s *EventStream) write(frame []byte) error {
 	begun, first := time.Now(), s.exchange.Stream == nil
 	s.wrote = begun
+	if s.control == nil {
+		s.control = flusherOf(s.exchange)
+	}
 	s.extend(begun)
 	if first {
 		s.exchange.Stream = s

@@ -11,8 +11,9 @@ type Connections struct {
 	mu     sync.Mutex
 	open   sync.WaitGroup
 	closed bool
-	// ending is closed when connections are to end after the response they are sending.
-	ending chan struct{}
+	// ending ends when connections are to end after the response they are sending.
+	ending context.Context
+	end    context.CancelFunc
 	// ctx ends when they are to end at once.
 	ctx     context.Context
 	stop    context.CancelCauseFunc
@@ -21,7 +22,8 @@ type Connections struct {
 
 // NewConnections returns an empty set.
 func NewConnections() *Connections {
-	c := &Connections{ending: make(chan struct{})}
+	c := &Connections{}
+	c.ending, c.end = context.WithCancel(context.Background())
 	c.ctx, c.stop = context.WithCancelCause(context.Background())
 	return c
 }
@@ -39,8 +41,11 @@ func (c *Connections) Enter() bool {
 // Leave ends what Enter began.
 func (c *Connections) Leave() { c.open.Done() }
 
-// Ending is closed when connections are to end after what they are sending.
-func (c *Connections) Ending() <-chan struct{} { return c.ending }
+// OnEnding calls drain when connections are to end after what they are sending. It
+// returns a function that prevents that.
+func (c *Connections) OnEnding(drain func()) (prevent func() bool) {
+	return context.AfterFunc(c.ending, drain)
+}
 
 // OnStop calls cancel, with the cause that Close was given, when connections are to end
 // at once. It returns a function that prevents that.
@@ -55,11 +60,9 @@ func (c *Connections) Watched() (now int, ever uint64) { return c.hangups.watche
 // that, those that are left end with cause.
 func (c *Connections) Close(ctx context.Context, cause error) {
 	c.mu.Lock()
-	if !c.closed {
-		c.closed = true
-		close(c.ending)
-	}
+	c.closed = true
 	c.mu.Unlock()
+	c.end()
 	prevent := context.AfterFunc(ctx, func() { c.stop(cause) })
 	c.open.Wait()
 	prevent()

@@ -50,8 +50,11 @@
 // Shutdown. [http.Server.Shutdown] does not know hijacked connections. [Connections]
 // counts them, waits for them and ends them.
 //
-// HTTP/2, HTTP/1.0, "Connection: close" and WebSockets cannot leave: [Detach] returns
-// nil, and the handler answers as any handler does.
+// HTTP/2, HTTP/1.0 and "Connection: close" cannot leave: [Detach] returns nil, and the
+// handler answers as any handler does.
+//
+// A WebSocket leaves for good, with an [Upgrade]: its handler returns, one goroutine
+// reads from it with a small buffer, and its connection is never given back.
 //
 // # Who owns what
 //

@@ -21,13 +21,12 @@ func (a *Handlers) Create(x *exchange.Exchange, j *job.Job) error {
 	if err != nil {
 		return err
 	}
-	return x.RunStream(request.Stream, func() error {
-		var out exchange.EventSink
-		if request.Stream {
-			out = x.NamedStream()
-		}
-		return a.Respond(x, j, request, out)
-	})
+	var out exchange.EventSink
+	if request.Stream {
+		x.Detach()
+		out = x.NamedStream()
+	}
+	return a.Respond(x, j, request, out)
 }
 
 // Respond answers a request as events to out, or whole if out is nil.
@@ -54,11 +53,13 @@ func (a *Handlers) Respond(
 		r.leave()
 		return a.showFound(x, r.found.ID, out)
 	}
-	defer r.close()
-	if out == nil {
-		return r.whole()
-	}
-	return r.stream(out)
+	return x.Rest(func() error {
+		defer r.close()
+		if out == nil {
+			return r.whole()
+		}
+		return r.stream(out)
+	})
 }
 
 // checkStoring lets callers without a credential have answers that are not stored, and
@@ -133,7 +134,7 @@ func (a *Handlers) respondLater(
 		return err
 	}
 	if out != nil {
-		return a.follow(x, history.OwnerOf(&x.Identity), id, -1, out)
+		return x.Rest(func() error { return a.follow(x, history.OwnerOf(&x.Identity), id, -1, out) })
 	}
 	return x.Reply(http.StatusOK, shown)
 }
@@ -162,7 +163,7 @@ func (r *reply) compute() {
 // made.
 func (a *Handlers) showFound(x *exchange.Exchange, id string, out exchange.EventSink) error {
 	if out != nil {
-		return a.follow(x, history.OwnerOf(&x.Identity), id, -1, out)
+		return x.Rest(func() error { return a.follow(x, history.OwnerOf(&x.Identity), id, -1, out) })
 	}
 	for {
 		r, err := a.storedResponse(x, id)
