@@ -66,6 +66,9 @@ func newCrowd(t *TrafficSpec, number int, seed uint64, at *station, ends time.Du
 		c.talks.replay, _ = iter.Pull(t.Replay.settings().Requests(t.Replay.rows))
 		return c, nil
 	}
+	if t.RateFile != nil && t.RateFile.rates == nil {
+		return nil, fmt.Errorf("traffic %s has not been given the rates of %s", t.Name, t.RateFile.File)
+	}
 	c.talks.workload, err = t.workload(seed)
 	c.talks.rate, c.talks.gaps = t.rate(), traffic.Gaps{Mean: time.Second, CV: t.cv()}
 	return c, err

@@ -1,13 +1,17 @@
 package sim
 
 import (
+	"bytes"
 	"cmp"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"parley/sim/traffic"
 )
 
 // example runs one of the scenarios that come with Parley, changed.
@@ -34,7 +38,31 @@ func readExample(t *testing.T, name string) *Scenario {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for i := range s.Traffic {
+		if c := &s.Traffic[i]; c.RateFile != nil {
+			c.RateFile.Give(readRates(t, c.RateFile.File))
+		}
+	}
 	return s
+}
+
+func readRates(t *testing.T, name string) traffic.Rate {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "examples", "sim", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rates, err := traffic.ReadRates(func(yield func([]byte, error) bool) {
+		for line := range bytes.Lines(text) {
+			if !yield(line, nil) {
+				return
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rates
 }
 
 // of returns the figures of one kind of traffic.
@@ -213,6 +241,31 @@ func TestDay(t *testing.T) {
 	most := slices.MaxFunc(r.Rows, func(a, b Row) int { return cmp.Compare(a.Ready, b.Ready) }).Ready
 	expect(t, r.Fleet.Count < 0.75*most, "%.1f replicas on average, %.1f at the peak", r.Fleet.Count, most)
 	expect(t, r.Total.Finished == r.Total.Arrived, "%d of %d are answered", r.Total.Finished, r.Total.Arrived)
+}
+
+// TestWeek: as many requests come as the file says, and the scaler follows them; there are fewer
+// workers on the quiet days.
+func TestWeek(t *testing.T) {
+	t.Parallel()
+	r := example(t, "week", nil)
+	mean, rates := 0.0, readRates(t, "week-rate.csv")
+	for _, p := range rates {
+		mean += p.PerSecond / float64(len(rates))
+	}
+	want := 0.1 * mean * (140 * time.Minute).Seconds()
+	came := float64(r.Total.Arrived)
+	expect(t, math.Abs(came/want-1) < 0.05, "%.0f requests came, want about %.0f", came, want)
+	expect(t, r.Total.Attainment > 0.98, "%.4f within objectives", r.Total.Attainment)
+	work, quiet := r.row(25*time.Minute), r.row(55*time.Minute)
+	expect(t, work.Ready > 2*quiet.Ready, "%.1f workers on a day of work, %.1f on a quiet one", work.Ready, quiet.Ready)
+}
+
+// TestRatesAreGiven: traffic whose rates are in a file that was not read does not run.
+func TestRatesAreGiven(t *testing.T) {
+	s := readExample(t, "week")
+	s.Traffic[0].RateFile.Give(nil)
+	_, err := Run(s)
+	expect(t, err != nil && strings.Contains(err.Error(), "week-rate.csv"), "it runs without rates: %v", err)
 }
 
 // TestChatDay: workers that are full of keys and values use little of their arithmetic, so a

@@ -55,6 +55,10 @@ func (s *Scenario) setDefaults() {
 		if len(s.Pools) > 0 {
 			setDefault(&t.Pool, s.Pools[0].Name)
 		}
+		if t.RateFile != nil {
+			setDefault(&t.RateFile.Scale, 1)
+			setDefault(&t.RateFile.Speed, 1)
+		}
 		if t.Day != nil {
 			setDefault(&t.Day.Length, 24*time.Hour)
 			setDefault(&t.Day.Mean, (t.Day.Trough+t.Day.Peak)/2)
@@ -172,13 +176,7 @@ func (t *TrafficSpec) validate() error {
 	if t.Replay != nil {
 		return errors.Join(append(problems, t.Replay.settings().Validate())...)
 	}
-	if (t.Day != nil) == (len(t.Rate) > 0) {
-		problems = append(problems, errors.New("want one of rate, day and replay"))
-	} else if t.Day != nil && t.Day.validate() != nil {
-		problems = append(problems, t.Day.validate())
-	} else {
-		problems = append(problems, t.rate().Validate())
-	}
+	problems = append(problems, t.validateRate())
 	if cv := t.cv(); !(cv >= 0 && cv <= 100) {
 		problems = append(problems, fmt.Errorf("cv is %g: want 0 to 100", cv))
 	}
@@ -187,4 +185,24 @@ func (t *TrafficSpec) validate() error {
 		problems = append(problems, w.Validate())
 	}
 	return errors.Join(problems...)
+}
+
+// validateRate reports what is wrong with how many users come. The rates of a file are looked at when
+// they have been given.
+func (t *TrafficSpec) validateRate() error {
+	sources := 0
+	for _, given := range []bool{t.Day != nil, t.RateFile != nil, len(t.Rate) > 0} {
+		if given {
+			sources++
+		}
+	}
+	switch {
+	case sources != 1:
+		return errors.New("want one of rate, rate_file, day and replay")
+	case t.Day != nil && t.Day.validate() != nil:
+		return t.Day.validate()
+	case t.RateFile != nil && (t.RateFile.validate() != nil || t.RateFile.rates == nil):
+		return t.RateFile.validate()
+	}
+	return t.rate().Validate()
 }

@@ -183,9 +183,10 @@ type TrafficSpec struct {
 	Tenants int `yaml:"tenants"`
 	// Rate is how many users come in a second, over time. CV is the coefficient of
 	// variation of the gaps between them; default 1, a Poisson process.
-	Rate []RatePoint `yaml:"rate"`
-	Day  *Day        `yaml:"day"`
-	CV   *float64    `yaml:"cv"`
+	Rate     []RatePoint `yaml:"rate"`
+	RateFile *RateFile   `yaml:"rate_file"` // in place of Rate
+	Day      *Day        `yaml:"day"`
+	CV       *float64    `yaml:"cv"`
 	// Workload is independent, shared-prefix or conversation.
 	Workload string `yaml:"workload"`
 	// Prompt and Output are lengths, such as 128, 64-512 or lognormal:300:1.
@@ -224,6 +225,30 @@ type RatePoint struct {
 	At        time.Duration `yaml:"at"`
 	PerSecond float64       `yaml:"per_second"`
 }
+
+// A RateFile has rates that were measured, in the columns t_seconds and rate_rps of a CSV file.
+type RateFile struct {
+	File string `yaml:"file"`
+	// From is when in the file the scenario begins.
+	From time.Duration `yaml:"from"`
+	// Scale is what each rate is multiplied by, and Speed how many times as fast time passes in the
+	// scenario; the default of both is 1.
+	Scale float64 `yaml:"scale"`
+	Speed float64 `yaml:"speed"`
+
+	rates traffic.Rate
+}
+
+func (f *RateFile) validate() error {
+	if f.File == "" || f.From < 0 || !(f.Scale > 0 && f.Scale <= 1e9) || !(f.Speed > 0 && f.Speed <= 1e9) {
+		return fmt.Errorf("rate_file: file %q from %v on with scale %g and speed %g: want a name, a time that is not "+
+			"negative, and numbers above 0", f.File, f.From, f.Scale, f.Speed)
+	}
+	return nil
+}
+
+// Give gives the rates of the file, which a scenario names and does not read.
+func (f *RateFile) Give(rates traffic.Rate) { f.rates = rates }
 
 // A Day is a rate that swings between a trough and a peak once a day.
 type Day struct {
@@ -388,6 +413,9 @@ func (t *TrafficSpec) cv() float64 {
 
 // rate returns the rate of users over time.
 func (t *TrafficSpec) rate() (r traffic.Rate) {
+	if f := t.RateFile; f != nil && len(f.rates) > 0 {
+		return f.rates.Part(f.From, f.Scale, f.Speed)
+	}
 	if t.Day == nil {
 		for _, p := range t.Rate {
 			r = append(r, traffic.RatePoint{At: p.At, PerSecond: p.PerSecond})

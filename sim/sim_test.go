@@ -186,6 +186,10 @@ func TestBadScenarios(t *testing.T) {
 		{"{at: 25s, lose: 1, after: 5s}", "{at: 25s}", "one worker at least"},
 		{"name: rush", "pool: other", `no pool is named "other"`},
 		{"per_second: 4}", "per_second: -4}", "a rate of -4"},
+		{"rate: [{at: 0s, per_second: 4}]", "rate_file: {scale: 2}", `file "" from 0s on with scale 2`},
+		{"rate: [{at: 0s, per_second: 4}]", "rate_file: {file: x.csv, speed: -1}", "speed -1"},
+		{"rate: [{at: 0s, per_second: 4}]", "rate_file: {file: x.csv}\n    day: {peak: 1}", "want one of rate, rate_f"},
+		{"per_second: 4}]", "per_second: 4}]\n    rate_file: {file: x.csv}", "want one of rate, rate_file"},
 		{"blocks: 1500", "blocks: 1500\n    reserve: {free: 0.5, pro: 0.6}", "reserve 1.1"},
 	} {
 		if !strings.Contains(small, row[0]) {

@@ -122,6 +122,11 @@ func (p Shard) ofTraffic(t *TrafficSpec) error {
 	for i := range t.Rate {
 		t.Rate[i].At, t.Rate[i].PerSecond = p.sooner(t.Rate[i].At), t.Rate[i].PerSecond*p.Share
 	}
+	if t.RateFile != nil {
+		f := *t.RateFile
+		f.Scale, f.Speed = f.Scale*p.Share, f.Speed*p.Pace
+		t.RateFile = &f
+	}
 	if t.Day != nil {
 		d := *t.Day
 		d.Trough, d.Peak, d.Mean = d.Trough*p.Share, d.Peak*p.Share, d.Mean*p.Share

@@ -102,15 +102,33 @@ func open(path string) (*sim.Scenario, error) {
 		}
 	}
 	for i := range s.Traffic {
-		if r := s.Traffic[i].Replay; r != nil {
-			rows, err := load.OpenTrace(beside(r.File), traffic.Format(r.Format), r.Limit)
-			if err != nil {
-				return nil, err
-			}
-			r.Give(rows)
+		if err := openTraffic(&s.Traffic[i], beside); err != nil {
+			return nil, err
 		}
 	}
+	if err := s.Validate(); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
 	return s, nil
+}
+
+// openTraffic reads the files that traffic names.
+func openTraffic(t *sim.TrafficSpec, beside func(name string) string) error {
+	if r := t.Replay; r != nil {
+		rows, err := load.OpenTrace(beside(r.File), traffic.Format(r.Format), r.Limit)
+		if err != nil {
+			return err
+		}
+		r.Give(rows)
+	}
+	if f := t.RateFile; f != nil {
+		rates, err := load.OpenRates(beside(f.File))
+		if err != nil {
+			return err
+		}
+		f.Give(rates)
+	}
+	return nil
 }
 
 // openCost reads what parley bench calibrate wrote.

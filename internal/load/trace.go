@@ -19,27 +19,44 @@ const lineBytesMax = 4 << 20
 
 // OpenTrace reads at most limit rows (0 means all) of the trace in a file,
 // which may be compressed by gzip. An empty format is told by the name.
-func OpenTrace(path string, format traffic.Format, limit int) ([]traffic.Row, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
+func OpenTrace(path string, format traffic.Format, limit int) (rows []traffic.Row, err error) {
 	if format == "" {
 		format = traffic.Mooncake
 		if strings.HasSuffix(strings.TrimSuffix(path, ".gz"), ".csv") {
 			format = traffic.Azure
 		}
 	}
+	err = openLines(path, func(lines iter.Seq2[[]byte, error]) (err error) {
+		rows, err = traffic.ReadTrace(format, lines, limit)
+		return err
+	})
+	return rows, err
+}
+
+// OpenRates reads the rates in a file, which may be compressed by gzip; see [traffic.ReadRates].
+func OpenRates(path string) (rate traffic.Rate, err error) {
+	err = openLines(path, func(lines iter.Seq2[[]byte, error]) (err error) {
+		rate, err = traffic.ReadRates(lines)
+		return err
+	})
+	return rate, err
+}
+
+// openLines lets the lines of a file be read; errors name the file.
+func openLines(path string, read func(lines iter.Seq2[[]byte, error]) error) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
 	plain, err := uncompressed(f)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+	if err == nil {
+		err = read(lines(plain))
 	}
-	rows, err := traffic.ReadTrace(format, lines(plain), limit)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return fmt.Errorf("%s: %w", path, err)
 	}
-	return rows, nil
+	return nil
 }
 
 // uncompressed returns r, without the compression that its first bytes tell of.

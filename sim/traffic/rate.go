@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sort"
 	"time"
 )
 
@@ -37,12 +38,14 @@ func (r Rate) Validate() error {
 	return errors.Join(problems...)
 }
 
+// next returns which point is the first one after a time.
+func (r Rate) next(at time.Duration) int {
+	return sort.Search(len(r), func(i int) bool { return r[i].At > at })
+}
+
 // At returns the rate at a time.
 func (r Rate) At(at time.Duration) float64 {
-	i := 0
-	for i < len(r) && r[i].At <= at {
-		i++
-	}
+	i := r.next(at)
 	switch i {
 	case 0:
 		return r[0].PerSecond
@@ -57,10 +60,7 @@ func (r Rate) At(at time.Duration) float64 {
 // After returns when events more have come after from; ok is false if that is never.
 // The gaps of a steady flow, drawn with a mean of one event, become those of this one.
 func (r Rate) After(from time.Duration, events float64) (at time.Duration, ok bool) {
-	for _, p := range r {
-		if p.At <= from {
-			continue
-		}
+	for _, p := range r[r.next(from):] {
 		a, b := r.At(from), p.PerSecond
 		span := (p.At - from).Seconds()
 		if area := span * (a + b) / 2; area < events {

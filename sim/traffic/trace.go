@@ -81,8 +81,8 @@ func ReadTrace(format Format, lines iter.Seq2[[]byte, error], limit int) ([]Row,
 	return rows, nil
 }
 
-func readRows(lines iter.Seq2[[]byte, error], parse func([]byte) (Row, bool, error),
-	limit int) (rows []Row, err error) {
+func readRows[T any](lines iter.Seq2[[]byte, error], parse func([]byte) (T, bool, error),
+	limit int) (rows []T, err error) {
 	number := 0
 	for line, err := range lines {
 		number++
