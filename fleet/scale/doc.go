@@ -18,8 +18,10 @@
 //
 // A worker takes its cold start to be of use. So the number is that for the most requests
 // expected until a worker that starts now is ready. What is expected follows from the
-// time of day: the mean rate of each part of the day on earlier days, scaled by how today
-// compares with it lately. Before a day has passed the present rate is expected to stay.
+// time of day and of the week: the mean rate of each part of the day on earlier days, or of each
+// part of the week in earlier weeks, scaled by how the rate compares with it lately. Which of the
+// two is taken follows from which was nearer to what came, over the last week. Before a day has
+// passed the present rate is expected to stay.
 // A warm pool is added: the workers for the most by which requests exceeded, lately, what
 // had been expected a cold start before. On a first day that is the steepest rise times the
 // cold start; where the forecast is right it is nothing.

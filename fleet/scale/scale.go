@@ -30,7 +30,8 @@ type Config struct {
 	// Rate is how many requests a worker serves in a second, as long as that was not seen. If
 	// it is 0, a worker serves what it was seen to serve, until requests wait.
 	Rate float64
-	// Day is how long a day is, after which the load repeats itself; default 24 hours.
+	// Day is how long a day is, after which the load repeats itself, as it may after seven; default
+	// 24 hours.
 	Day time.Duration
 	// Baseline turns mechanisms off, for measurements alone.
 	Baseline Baseline
@@ -55,6 +56,9 @@ func (c *Config) Validate() error {
 	if min(c.Idle, c.Wait, c.ColdStart, c.Steady, c.Day) < 0 {
 		wrong("Idle is %v, Wait %v, ColdStart %v, Steady %v and Day %v: none may be negative", c.Idle, c.Wait,
 			c.ColdStart, c.Steady, c.Day)
+	}
+	if c.Day > 0 && c.Day < dayLeast {
+		wrong("Day is %v: want at least %v", c.Day, dayLeast)
 	}
 	if !(c.KV >= 0 && c.KV <= 1) || !(c.Spare >= 0 && c.Spare <= 10) {
 		wrong("KV is %g and Spare %g: want shares from 0 to 1, and to 10", c.KV, c.Spare)

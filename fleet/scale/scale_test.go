@@ -181,6 +181,7 @@ func TestBadConfigs(t *testing.T) {
 		"Price is -1":            {Max: 1, Price: -1},
 		"none may be negative":   {Max: 1, Rate: -1},
 		"Day -1ns":               {Max: 1, Day: -1},
+		"Day is 1ms":             {Max: 1, Day: time.Millisecond},
 		"Budget -5 and Rate 0: ": {Max: 1, Budget: -5},
 	} {
 		if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), text) {
