@@ -48,10 +48,16 @@ type toolMessage struct {
 }
 
 // askTools asks about the capital of France; more are further members of the request.
-func askTools(t *testing.T, at, more string, stream bool) (a toolAnswer) {
+func askTools(t *testing.T, at, more string, stream bool) toolAnswer {
 	t.Helper()
-	body := fmt.Sprintf(`{"model":"polly-mini","temperature":0,"max_tokens":400,"stream":%v,`+
-		`"messages":[{"role":"user","content":"What is the capital of France?"}],%s}`, stream, more)
+	return askToolsOf(t, at, "What is the capital of France?", `"max_tokens":400,`+more, stream)
+}
+
+// askToolsOf asks a question.
+func askToolsOf(t *testing.T, at, question, more string, stream bool) (a toolAnswer) {
+	t.Helper()
+	body := fmt.Sprintf(`{"model":"polly-mini","temperature":0,"stream":%v,`+
+		`"messages":[{"role":"user","content":%q}],%s}`, stream, question, more)
 	resp, err := http.Post(at+"/v1/chat/completions", "application/json", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
