@@ -161,6 +161,7 @@ func probeRemote(ctx context.Context, remote *worker.Remote, block int) (Conditi
 		Waiting:        s.Waiting,
 		BusySeconds:    s.BusySeconds,
 		Preemptions:    s.Preemptions,
+		ReadySeconds:   s.ReadySeconds,
 		Format:         s.Format,
 		BlockBytes:     s.BlockBytes,
 		Role:           s.Role,

@@ -93,10 +93,11 @@ type Condition struct {
 	// counts those that wait in it.
 	Seats, Waiting int
 	// What only people want to know: its program's version, how long it has computed,
-	// how often a request lost its memory.
-	Version     string
-	BusySeconds float64
-	Preemptions uint64
+	// how often a request lost its memory, how long its model took to load.
+	Version      string
+	BusySeconds  float64
+	Preemptions  uint64
+	ReadySeconds float64
 	// Device is its GPU, nil without one or if it does not say.
 	Device *parley.DeviceState
 }

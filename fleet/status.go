@@ -46,6 +46,9 @@ type Standing struct {
 	Waiting     int     `json:"waiting"`
 	BusySeconds float64 `json:"busy_seconds"`
 	Preemptions uint64  `json:"preemptions"`
+	// ReadySeconds is how long its model took to load, at the start or when it was last woken, as it
+	// says itself; 0 if it does not.
+	ReadySeconds float64 `json:"ready_seconds,omitempty"`
 	// Device is its GPU, as it says itself; nil without one, or while it is down.
 	Device *parley.DeviceState `json:"device,omitempty"`
 	// UsedTokens of CapacityTokens are in use, as it says itself.
@@ -108,6 +111,7 @@ func (f *Fleet) standing(m *member, now time.Time) Standing {
 		Waiting:        m.health.condition.Waiting,
 		BusySeconds:    m.health.condition.BusySeconds,
 		Preemptions:    m.health.condition.Preemptions,
+		ReadySeconds:   m.health.condition.ReadySeconds,
 		Device:         m.health.condition.Device,
 		UsedTokens:     m.health.condition.UsedTokens,
 		CapacityTokens: cmp.Or(m.health.condition.CapacityTokens, m.CapacityTokens),

@@ -39,6 +39,8 @@ type About struct {
 	// a request lost its memory meanwhile.
 	BusySeconds float64 `json:"busy_seconds"`
 	Preemptions uint64  `json:"preemptions"`
+	// ReadySeconds is how long its model took to load, at the start or when it was last woken.
+	ReadySeconds float64 `json:"ready_seconds,omitempty"`
 	// BlockTokens is how many tokens a block has.
 	BlockTokens int  `json:"block_tokens"`
 	Sleeping    bool `json:"sleeping,omitempty"`

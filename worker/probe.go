@@ -99,6 +99,7 @@ func (r *Remote) probeParley(ctx context.Context) (Status, error) {
 		Seats:          a.Seats,
 		BusySeconds:    a.BusySeconds,
 		Preemptions:    a.Preemptions,
+		ReadySeconds:   a.ReadySeconds,
 		KVUse:          a.KVUse,
 		CapacityBlocks: a.Blocks,
 		BlockTokens:    a.BlockTokens,

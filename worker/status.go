@@ -26,6 +26,8 @@ type Status struct {
 	// a request lost its memory meanwhile.
 	BusySeconds float64
 	Preemptions uint64
+	// ReadySeconds is how long its model took to load, at the start or when it was last woken.
+	ReadySeconds float64
 	// Sleeping engines have given their memory back and must be woken.
 	Sleeping bool
 	// Draining engines finish what they have and take nothing new.

@@ -129,14 +129,15 @@ func printStandings(out io.Writer, workers []fleet.Standing) error {
 		return err
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "WORKER\tPOOL\tKIND\tSTATE\tUP\tANSWERING\tSENT\tFAILED\tLOST\tMOVED\tCACHE HITS\tINDEX\tBLOCKS")
+	fmt.Fprintln(w, "WORKER\tPOOL\tKIND\tSTATE\tUP\tREADY IN\tANSWERING\tSENT\tFAILED\tLOST\tMOVED\tCACHE HITS\t"+
+		"INDEX\tBLOCKS")
 	for _, s := range workers {
 		index := s.Index
 		if s.Degraded {
 			index += "!"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%d\n", s.Name, s.Pool, s.Kind, stateText(&s),
-			upTime(s.UpSeconds),
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%d\n", s.Name, s.Pool, s.Kind,
+			stateText(&s), upTime(s.UpSeconds), readyText(s.ReadySeconds),
 			s.Answering, s.Sent, s.Failed, s.Lost, s.Moved, shareText(s.CachedTokens, s.PromptTokens), index, s.Blocks)
 	}
 	if err := w.Flush(); err != nil {
@@ -163,6 +164,14 @@ func upTime(seconds float64) string {
 		return "-"
 	}
 	return (time.Duration(seconds) * time.Second).String()
+}
+
+// readyText is how long a worker took to load its model, to a tenth of a second.
+func readyText(seconds float64) string {
+	if seconds == 0 {
+		return "-"
+	}
+	return time.Duration(seconds * 1e9).Round(100 * time.Millisecond).String()
 }
 
 func shareText(part, whole uint64) string {

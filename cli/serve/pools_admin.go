@@ -45,6 +45,7 @@ func shownWorkers(standings []fleet.Standing) (workers []admin.Worker) {
 			PreemptedTotal: float64(s.Preemptions),
 			AskedTotal:     float64(s.PromptTokens),
 			HitTotal:       float64(s.CachedTokens),
+			ReadySeconds:   s.ReadySeconds,
 			Device:         s.Device,
 		}
 		if s.CapacityTokens > 0 {

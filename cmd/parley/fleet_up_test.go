@@ -55,6 +55,9 @@ func TestFleetUp(t *testing.T) {
 			up = 0
 		case strings.Contains(line, " up ") && strings.Contains(line, " exact "):
 			up++
+			if ready := strings.Fields(line)[5]; !strings.HasSuffix(ready, "s") {
+				t.Errorf("a worker that is up was ready in %q: %s", ready, line)
+			}
 		}
 	}
 	_ = cmd.Process.Signal(os.Interrupt)

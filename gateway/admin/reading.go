@@ -105,6 +105,9 @@ type Worker struct {
 	Hits        float64 `json:"hits"`
 	Busy        float64 `json:"busy"`
 	Preemptions float64 `json:"preemptions"`
+	// ReadySeconds is how long its model took to load, at the start or when it was last woken; 0 if
+	// it does not say.
+	ReadySeconds float64 `json:"ready_seconds,omitempty"`
 	// Device is the GPU that it computes on, nil without one.
 	Device *parley.DeviceState `json:"device,omitempty"`
 

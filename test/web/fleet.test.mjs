@@ -118,6 +118,7 @@ test('the fleet under load: numbers move by worker', async () => {
   };
   await page.waitForFunction(numbers, await page.evaluate(numbers));
   await eventually(async () => assert.match(await page.locator('[data-worker]').first().innerText(), /polly, parley, version \S+/));
+  for (const w of workers) await card(page, w, 'up').getByText(/^ready in [<\d]/).waitFor();
   await wantAccessible(page, 'Fleet');
   await shot(page, 'admin-fleet');
   await page.closeClean();

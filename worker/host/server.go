@@ -100,7 +100,8 @@ type waking struct {
 	plan     *Plan
 	registry *prometheus.Registry
 	format   kvwire.Format
-	running  int // who hold it, guarded by the server
+	took     time.Duration // to load
+	running  int           // who hold it, guarded by the server
 }
 
 var _ parley.Worker = (*Server)(nil)
@@ -161,10 +162,10 @@ func (s *Server) load() (*waking, error) {
 		return nil, errors.Join(err, c.Checkpoint.Close())
 	}
 	w.format = w.plan.format(w.Host)
-	took := time.Since(begun)
+	w.took = time.Since(begun)
 	w.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "parley_worker_ready_seconds",
-		Help: "Time that the model took to load, at the start or when it was last woken."}, took.Seconds))
-	s.cfg.Log.Info("model loaded", "model", c.Config.Name, "took", took)
+		Help: "Time that the model took to load, at the start or when it was last woken."}, w.took.Seconds))
+	s.cfg.Log.Info("model loaded", "model", c.Config.Name, "took", w.took)
 	return w, nil
 }
 
@@ -356,6 +357,7 @@ func (s *Server) about() worker.About {
 			a.Waiting += n
 		}
 		a.BusySeconds, a.Preemptions = stats.StepTime.Seconds(), stats.Preempted
+		a.ReadySeconds = w.took.Seconds()
 		a.KVUse = float64(stats.Pool.InUse) / float64(max(1, stats.Pool.Total))
 		a.Device = w.DeviceState()
 		if w.Err() == nil {

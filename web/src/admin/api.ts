@@ -58,6 +58,8 @@ export interface Worker {
   hits: number;
   busy: number;
   preemptions: number;
+  /** How long its model took to load, at the start or when it was last woken. */
+  ready_seconds?: number;
   device?: Device;
 }
 
