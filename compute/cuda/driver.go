@@ -36,6 +36,8 @@ type driver interface {
 	Upload(to libcuda.Address, from []byte) error
 	Download(to []byte, from libcuda.Address) error
 	CopyWithin(to, from libcuda.Address, bytes int64) error
+	// clear writes zeros.
+	Clear(at libcuda.Address, bytes int64) error
 
 	// Copies aside are made while kernels run, one after the other, from and to pinned memory.
 	// Fork makes those that follow wait for everything asked for before it, and Join makes what

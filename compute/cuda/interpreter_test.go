@@ -112,6 +112,10 @@ func (d *interpreter) CopyWithin(to, from libcuda.Address, bytes int64) error {
 	return errors.Join(d.device.Read(uint64(from), between), d.device.Write(uint64(to), between))
 }
 
+func (d *interpreter) Clear(at libcuda.Address, bytes int64) error {
+	return d.device.Write(uint64(at), make([]byte, bytes))
+}
+
 func (d *interpreter) Fork() error { return nil } // kernels are run at once
 
 func (d *interpreter) UploadAside(to libcuda.Address, from []byte) error {

@@ -52,6 +52,11 @@ func (c *CUDA) NewKV(s compute.KVShape) error {
 	if err != nil {
 		return err
 	}
+	if s.Type == compute.KVFP8 { // products meet the rest of a block with zeros, and not every code is a number
+		if err := c.driver.Clear(at, s.Bytes()); err != nil {
+			return err
+		}
+	}
 	c.pool = pool{shape: s, at: at, aside: aside{moving: map[int32]struct{}{}}}
 	return c.loadAttend(s.HeadDim)
 }

@@ -240,6 +240,11 @@ func (g *GPU) CopyWithin(to, from Address, bytes int64) error {
 	return g.do("cuMemcpyDtoDAsync_v2", uintptr(to), uintptr(from), uintptr(bytes), g.stream)
 }
 
+// Clear writes zeros.
+func (g *GPU) Clear(at Address, bytes int64) error {
+	return g.do("cuMemsetD8Async", uintptr(at), 0, uintptr(bytes), g.stream)
+}
+
 // Load compiles PTX and looks its kernels up.
 func (g *GPU) Load(source string, kernels []Kernel) ([]Function, error) {
 	text := append([]byte(source), 0)

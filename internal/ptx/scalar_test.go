@@ -443,6 +443,7 @@ func TestSpecialFloats(t *testing.T) {
 		{"cvt.rn.bf16x2.f32 %r3, %f0, %f1;", 'r', one, two, 0, 0x3f804000},
 		{"cvt.rn.relu.bf16x2.f32 %r3, %f0, %f1;", 'r', one | 1<<31, two, 0, 0x00004000},
 		{"cvt.rn.f16x2.f32 %r3, %f0, %f1;", 'r', one, two, 0, 0x3c004000},
+		{"cvt.rn.f16x2.e4m3x2 %r3, %h0;", 'r', 0x38c1, 0, 0, 0x3c00c080},
 		{"fma.rn.f64 %d3, %d0, %d1, %d2;", 'F', b64(1 + 0x1p-30), b64(1 - 0x1p-30), b64(-1), b64(-0x1p-60)},
 		{"add.rn.f64 %d3, %d0, %d1;", 'F', b64(1), b64(0x1p-54), 0, b64(1)},
 		{"sub.rn.f64 %d3, %d0, %d1;", 'F', b64(1), b64(0x1p-55), 0, b64(1)},

@@ -81,7 +81,7 @@ FORCE u16 scale_at(const AttendArgs &a, const Item &it, int head, int pos, int t
 }
 
 // A CodeTile is what a thread of THREADS has of a tile of codes that lie in lanes, on their way to shared
-// memory as bfloat16 pieces.
+// memory as pieces of 16-bit numbers.
 template <int D, int THREADS> struct CodeTile {
 	enum { lanes = D, count = KEYS / BLOCK_TOKENS * lanes / THREADS }; // lanes of a block, with 16 codes each
 	quad codes[count];
@@ -104,7 +104,7 @@ template <int D, int THREADS> struct CodeTile {
 			int n = thread + i * THREADS, block = n / lanes, unit = n % lanes;
 			u32 words[4] = {codes[i].x, codes[i].y, codes[i].z, codes[i].w};
 			UNROLL for (int w = 0; w < 4; w++) UNROLL for (int h = 0; h < 2; h++) {
-				u32 pair = brains_of(type, h ? words[w] << 8 : words[w]);
+				u32 pair = numbers_of(type, words[w], h);
 				if (!values) { // two columns of a token
 					int rows8 = block * 2 + unit / (32 * (D / 64)), columns8 = unit / 32 % (D / 64) * 8 + w * 2 + h;
 					*(u32 *)(to + piece_at<D>(rows8, columns8) + unit % 32 * 4) = pair;
@@ -121,7 +121,7 @@ template <int D, int THREADS> struct CodeTile {
 };
 
 // A Feed brings tiles of keys and values into a ring of STAGES in shared memory as
-// bfloat16: of each partition first the keys, then the values.
+// 16-bit numbers: of each partition first the keys, then the values.
 template <int D, int THREADS, int STAGES, bool FEW> struct Feed {
 	enum { tile = KEYS * D * 2, scaleBytes = SCALES * 2, bytes = STAGES * tile + scaleBytes };
 	const AttendArgs &a;
@@ -202,7 +202,7 @@ template <int D, int THREADS, int STAGES, bool FEW> struct Feed {
 			u16 v = 0;
 			if (pos + key < item.limit && c < p.dim) {
 				const u8 *part = pool_part(p, item.table[(pos + key) / BLOCK_TOKENS], a.layer, values, head);
-				v = brain_at(p, part, element_at(p, values, key % BLOCK_TOKENS, c));
+				v = number_at(p, part, element_at(p, values, key % BLOCK_TOKENS, c));
 			}
 			*(u16 *)(to + piece_at<D>(key / 8, c / 8) + key % 8 * 16 + c % 8 * 2) = v;
 		}
@@ -252,7 +252,7 @@ template <int D, int ROWS = 16> FORCE void load_queries(const AttendArgs &a, con
 		} else {
 			UNROLL for (int i = 0; i < 8; i++) v[i] = qr < it.rows && c + i < dim ? q[i] : 0;
 		}
-		*(quad *)(to + piece_at<D>(r / 8, c / 8) + r % 8 * 16) = pack_eight(v, 0);
+		*(quad *)(to + piece_at<D>(r / 8, c / 8) + r % 8 * 16) = {number_pair(v[0], v[1]), number_pair(v[2], v[3]), number_pair(v[4], v[5]), number_pair(v[6], v[7])};
 	}
 }
 
@@ -298,7 +298,7 @@ FORCE void put(const AttendArgs &a, const Item &it, int qr, int group, int head,
 
 // The softmax of a partition is that of its greatest score. Its sum is added up by blocks of 16 keys: block m of tiles h and
 // h + 2 by lanes, each of which has keys 2t, 2t + 1, 2t + 8 and 2t + 9, then over h and m, then over lanes.
-// Weights are rounded to bfloat16 and meet values in chains of sixteens of
+// Weights are rounded to 16-bit numbers and meet values in chains of sixteens of
 // keys. Partitions are united in their order. attend_few and attend_many do the
 // same arithmetic.
 
@@ -343,8 +343,8 @@ template <int D, int WARPS, int STAGES> FORCE void attend_many(const AttendArgs 
 						q[i] = load_matrices(shared_address(mine) + piece_at<D>(lane / 8 % 2, 4 * k + 2 * i + lane / 16) + lane % 8 * 16);
 					UNROLL for (int n = 0; n < 8; n++) {
 						quad b = load_matrices(keys + piece_at<D>(n, 4 * k) + lane * 16);
-						multiply_brain(s[8 * j + n], q[0], b.x, b.y);
-						multiply_brain(s[8 * j + n], q[1], b.z, b.w);
+						multiply_numbers(s[8 * j + n], q[0], b.x, b.y);
+						multiply_numbers(s[8 * j + n], q[1], b.z, b.w);
 					}
 				}
 			}
@@ -368,7 +368,7 @@ template <int D, int WARPS, int STAGES> FORCE void attend_many(const AttendArgs 
 		UNROLL for (int i = 0; i < 2; i++) {
 			top[i] = __builtin_fmaxf(top[i], shuffle_xor(top[i], 1));
 			top[i] = __builtin_fmaxf(top[i], shuffle_xor(top[i], 2));
-			base[i] = base_of(top[i]);
+			base[i] = base_of(top[i]) - WEIGHT_SHIFT;
 		}
 		UNROLL for (int n = 0; n < 8 * TILES; n++) UNROLL for (int i = 0; i < 4; i++) s[n][i] = exp2_fast(s[n][i] - base[i / 2]);
 		UNROLL for (int w = 0; w < 8; w++) {
@@ -386,7 +386,7 @@ template <int D, int WARPS, int STAGES> FORCE void attend_many(const AttendArgs 
 			}
 		}
 		u32 weights[8 * TILES][2];
-		UNROLL for (int n = 0; n < 8 * TILES; n++) UNROLL for (int i = 0; i < 2; i++) weights[n][i] = brain_pair(s[n][2 * i], s[n][2 * i + 1]);
+		UNROLL for (int n = 0; n < 8 * TILES; n++) UNROLL for (int i = 0; i < 2; i++) weights[n][i] = number_pair(s[n][2 * i], s[n][2 * i + 1]);
 		float out[D / 8][4];
 		UNROLL for (int n = 0; n < D / 8; n++) UNROLL for (int i = 0; i < 4; i++) out[n][i] = 0;
 		UNROLL for (int j = 0; j < TILES; j++) {
@@ -398,8 +398,8 @@ template <int D, int WARPS, int STAGES> FORCE void attend_many(const AttendArgs 
 				quad l = {weights[n][0], weights[n][1], weights[n + 1][0], weights[n + 1][1]};
 				UNROLL for (int d = 0; d < D / 16; d++) {
 					quad b = load_matrices_turned(values + piece_at<D>(2 * k + lane / 8 % 2, 2 * d + lane / 16) + lane % 8 * 16);
-					multiply_brain(out[2 * d], l, b.x, b.y);
-					multiply_brain(out[2 * d + 1], l, b.z, b.w);
+					multiply_numbers(out[2 * d], l, b.x, b.y);
+					multiply_numbers(out[2 * d + 1], l, b.z, b.w);
 				}
 			}
 		}
@@ -506,8 +506,8 @@ template <int D, int STAGES> FORCE void attend_few(const AttendArgs &a) {
 					UNROLL for (int i = 0; i < 4; i++) s[n][i] = 0;
 					UNROLL for (int k = 0; k < D / 32; k++) {
 						quad b = load_matrices(keys + piece_at<D>(2 * m + n % 2, 4 * k) + lane * 16);
-						multiply_brain(s[n], q[2 * k], b.x, b.y);
-						multiply_brain(s[n], q[2 * k + 1], b.z, b.w);
+						multiply_numbers(s[n], q[2 * k], b.x, b.y);
+						multiply_numbers(s[n], q[2 * k + 1], b.z, b.w);
 					}
 					UNROLL for (int i = 0; i < 4; i++) {
 						int key = key_of(n) + i % 2;
@@ -525,7 +525,7 @@ template <int D, int STAGES> FORCE void attend_few(const AttendArgs &a) {
 			float base[2], sum[2] = {0, 0};
 			UNROLL for (int i = 0; i < 2; i++) {
 				UNROLL for (int w = 0; w < 8; w++) top[i] = __builtin_fmaxf(top[i], tops[w][g + 8 * i]);
-				base[i] = base_of(top[i]);
+				base[i] = base_of(top[i]) - WEIGHT_SHIFT;
 			}
 			UNROLL for (int n = 0; n < 4; n++) UNROLL for (int i = 0; i < 4; i++) s[n][i] = exp2_fast(s[n][i] - base[i / 2]);
 			UNROLL for (int i = 0; i < 2; i++) sums[warp][g + 8 * i][t] = sum_of_lane(s[0] + 2 * i, s[1] + 2 * i, s[2] + 2 * i, s[3] + 2 * i);
@@ -538,7 +538,7 @@ template <int D, int STAGES> FORCE void attend_few(const AttendArgs &a) {
 					}
 				}
 				UNROLL for (int i = 0; i < 2; i++)
-					*(u32 *)(memory + weightsAt + piece_at<PARTITION>(i, key_of(n) / 8) + g * 16 + t * 4) = brain_pair(s[n][2 * i], s[n][2 * i + 1]);
+					*(u32 *)(memory + weightsAt + piece_at<PARTITION>(i, key_of(n) / 8) + g * 16 + t * 4) = number_pair(s[n][2 * i], s[n][2 * i + 1]);
 			}
 			float out[columns][4];
 			UNROLL for (int n = 0; n < columns; n++) UNROLL for (int i = 0; i < 4; i++) out[n][i] = 0;
@@ -560,8 +560,8 @@ template <int D, int STAGES> FORCE void attend_few(const AttendArgs &a) {
 						l[i] = load_matrices(shared_address(memory + weightsAt) + piece_at<PARTITION>(lane / 8 % 2, 8 * j + 2 * (k + i) + lane / 16) + lane % 8 * 16);
 					UNROLL for (int n = 0; n < columns; n++) { // four eights of keys of eight columns
 						quad b = load_matrices_turned(values + piece_at<D>(2 * k + lane / 8, warp * columns + n) + lane % 8 * 16);
-						multiply_brain(out[n], l[0], b.x, b.y);
-						multiply_brain(out[n], l[1], b.z, b.w);
+						multiply_numbers(out[n], l[0], b.x, b.y);
+						multiply_numbers(out[n], l[1], b.z, b.w);
 					}
 				}
 			}

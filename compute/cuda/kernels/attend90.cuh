@@ -15,18 +15,18 @@
 
 // The FIRST instruction of a chain comes with the fence: the compiler may copy c before it.
 
-// c += a·b with a of 64x16 and b of 16x128 bfloat16 numbers in shared memory. Without KEEP, c is set.
+// c += a·b with a of 64x16 and b of 16x128 numbers in shared memory. Without KEEP, c is set.
 template <bool KEEP, bool FIRST> FORCE void score_group(float *c, u64 a, u64 b) {
-#define SCORE "{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\nwgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 " NUMBERS_64 ", %64, %65, p, 1, 1, 0, 0;\n}\n"
+#define SCORE "{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\nwgmma.mma_async.sync.aligned.m64n128k16.f32." NUMBER "." NUMBER " " NUMBERS_64 ", %64, %65, p, 1, 1, 0, 0;\n}\n"
 	if (FIRST) asm volatile(FENCE SCORE : OPERANDS_64(c) : "l"(a), "l"(b), "n"(KEEP ? 1 : 0) : "memory");
 	else asm volatile(SCORE : OPERANDS_64(c) : "l"(a), "l"(b), "n"(KEEP ? 1 : 0) : "memory");
 #undef SCORE
 }
 
-// c += a·b with a of 64x16 bfloat16 numbers in registers and b of 16xD in shared memory, by rows.
+// c += a·b with a of 64x16 numbers in registers and b of 16xD in shared memory, by rows.
 template <int D, bool FIRST> FORCE void multiply_values(float *c, const u32 *a, u64 b) {
-#define WIDE "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 " NUMBERS_64 ", {%64,%65,%66,%67}, %68, 1, 1, 1, 1;\n"
-#define NARROW "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 " NUMBERS_32 ", {%32,%33,%34,%35}, %36, 1, 1, 1, 1;\n"
+#define WIDE "wgmma.mma_async.sync.aligned.m64n128k16.f32." NUMBER "." NUMBER " " NUMBERS_64 ", {%64,%65,%66,%67}, %68, 1, 1, 1, 1;\n"
+#define NARROW "wgmma.mma_async.sync.aligned.m64n64k16.f32." NUMBER "." NUMBER " " NUMBERS_32 ", {%32,%33,%34,%35}, %36, 1, 1, 1, 1;\n"
 #define SIDES "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b)
 	if constexpr (D == 128) {
 		if (FIRST) asm volatile(FENCE WIDE : OPERANDS_64(c) : SIDES : "memory");
@@ -148,7 +148,7 @@ template <int D, int STAGES> struct Stream {
 	static FORCE_MEMBER quad convert(const Pool &p, const u8 *part, int values, int token, int col) {
 		u16 v[8];
 		UNROLL for (int i = 0; i < 8; i++)
-			v[i] = col + i < p.dim ? brain_at(p, part, element_at(p, values, token, col + i)) : (u16)0;
+			v[i] = col + i < p.dim ? number_at(p, part, element_at(p, values, token, col + i)) : (u16)0;
 		return {v[0] | (u32)v[1] << 16, v[2] | (u32)v[3] << 16, v[4] | (u32)v[5] << 16, v[6] | (u32)v[7] << 16};
 	}
 
@@ -232,7 +232,7 @@ template <int D, int STAGES> FORCE void attend_many90(const AttendArgs &a) {
 		UNROLL for (int i = 0; i < 2; i++) {
 			top[i] = __builtin_fmaxf(top[i], shuffle_xor(top[i], 1));
 			top[i] = __builtin_fmaxf(top[i], shuffle_xor(top[i], 2));
-			base[i] = base_of(top[i]);
+			base[i] = base_of(top[i]) - WEIGHT_SHIFT;
 		}
 		u32 weights[TILES][16]; // as the left side of warpgroup instructions
 		UNROLL for (int w = 0; w < 8; w++) { // block w % 4 of tiles w / 4 and w / 4 + 2
@@ -250,8 +250,8 @@ template <int D, int STAGES> FORCE void attend_many90(const AttendArgs &a) {
 						v[i] *= factor, v[i + 2] *= factor;
 					}
 				}
-				weights[j][2 * e] = brain_pair(v[0], v[1]);
-				weights[j][2 * e + 1] = brain_pair(v[2], v[3]);
+				weights[j][2 * e] = number_pair(v[0], v[1]);
+				weights[j][2 * e + 1] = number_pair(v[2], v[3]);
 			}
 		}
 		UNROLL for (int i = 0; i < 2; i++) {

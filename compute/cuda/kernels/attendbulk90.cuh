@@ -14,7 +14,7 @@ FORCE duo load_duo(u32 at) {
 
 // left_side is 16 rows and 16 columns of codes, of which low has rows up to 8 and high the others.
 template <int TYPE> FORCE quad left_side(u32 low, u32 high) {
-	return {brains_of(TYPE, low), brains_of(TYPE, high), brains_of(TYPE, low << 8), brains_of(TYPE, high << 8)};
+	return {numbers_of(TYPE, low, 0), numbers_of(TYPE, high, 0), numbers_of(TYPE, low, 1), numbers_of(TYPE, high, 1)};
 }
 
 // weights_at is where softmax weights lie: pieces of 8 keys and 8 query rows, those of eight rows after the other.
@@ -190,8 +190,8 @@ template <int D, int STAGES, int TYPE, int EIGHTS> FORCE void attend_bulk(const 
 								l[i] = load_matrices(keys + piece_at<D>(lane / 8 % 2, 4 * k + 2 * i + lane / 16) + lane % 8 * 16);
 						}
 						UNROLL for (int e = 0; e < EIGHTS; e++) {
-							multiply_brain(s[e][j], l[0], q[e][k].x, q[e][k].y);
-							multiply_brain(s[e][j], l[1], q[e][k].z, q[e][k].w);
+							multiply_numbers(s[e][j], l[0], q[e][k].x, q[e][k].y);
+							multiply_numbers(s[e][j], l[1], q[e][k].z, q[e][k].w);
 						}
 					}
 					UNROLL for (int e = 0; e < EIGHTS; e++) UNROLL for (int i = 0; i < 4; i++) {
@@ -217,7 +217,7 @@ template <int D, int STAGES, int TYPE, int EIGHTS> FORCE void attend_bulk(const 
 			UNROLL for (int i = 0; i < 2 * EIGHTS; i++) {
 				const float *of = tops[i / 2 * 8 + 2 * t + i % 2];
 				UNROLL for (int w = 0; w < warps; w++) top[i] = __builtin_fmaxf(top[i], of[w]);
-				base[i] = base_of(top[i]);
+				base[i] = base_of(top[i]) - WEIGHT_SHIFT;
 				sum[i] = 0;
 			}
 			UNROLL for (int e = 0; e < EIGHTS; e++) {
@@ -232,7 +232,7 @@ template <int D, int STAGES, int TYPE, int EIGHTS> FORCE void attend_bulk(const 
 					float v[2] = {s[e][j][2 * i], s[e][j][2 * i + 1]};
 					// What lies behind the context may be anything.
 					if (coded) UNROLL for (int n = 0; n < 2; n++) v[n] = v[n] == 0 ? 0 : v[n] * from_brain(valueScales[2 * j + i]);
-					*(u32 *)(memory + weightsAt + weights_at(e, (j * blocks + mine) * 2 + i) + g * 16 + t * 4) = brain_pair(v[0], v[1]);
+					*(u32 *)(memory + weightsAt + weights_at(e, (j * blocks + mine) * 2 + i) + g * 16 + t * 4) = number_pair(v[0], v[1]);
 				}
 			}
 			if (coded && (p + 1) * PARTITION < it.limit) load_scales(p + 1);
@@ -271,7 +271,7 @@ template <int D, int STAGES, int TYPE, int EIGHTS> FORCE void attend_bulk(const 
 						} else {
 							l = load_matrices_turned(values + piece_at<D>(2 * (k + i) + lane / 16, 2 * warp + lane / 8 % 2) + lane % 8 * 16);
 						}
-						UNROLL for (int e = 0; e < EIGHTS; e++) multiply_brain(out[e], l, i ? w[e].z : w[e].x, i ? w[e].w : w[e].y);
+						UNROLL for (int e = 0; e < EIGHTS; e++) multiply_numbers(out[e], l, i ? w[e].z : w[e].x, i ? w[e].w : w[e].y);
 					}
 				}
 				give();

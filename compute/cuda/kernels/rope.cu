@@ -69,6 +69,7 @@ FORCE u16 code_scale(int type, float top, float *inverse) {
 	*inverse = 0;
 	if (top < 1e-30f) return 0;
 	float exact = top / (type == POOL_FP8 ? 448.0f : 127.0f);
+	if (exact > SCALE_MAX) exact = SCALE_MAX;
 	u32 bits = bits_of(exact);
 	u16 scale = (u16)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 	if (exact != exact) scale = (u16)(bits >> 16 | 0x40);
@@ -77,7 +78,9 @@ FORCE u16 code_scale(int type, float top, float *inverse) {
 	return scale;
 }
 
-FORCE u8 code_int8(float v) { return (u8)bits_of(v + 12582912.0f); }
+FORCE u8 code_int8(float v) {
+	return (u8)bits_of(__builtin_fminf(__builtin_fmaxf(v, -127.0f), 127.0f) + 12582912.0f);
+}
 
 // A Head is what one of the lanes side by side that share a head has of it: four pairs of columns. Pairs are turned
 // together: columns of both halves, or neighbours.
