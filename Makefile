@@ -52,9 +52,14 @@ test: ## everything a change must pass; installs what it needs, and prints what 
 # dependencies again for three platforms (`make check` type-checks them instead), Helm is
 # compiled from source to render one chart (`make unit` renders it with a subset), and
 # slow programs that define what is correct run all cases (`make unit` takes some of them),
-# and every page is tested in four looks (`make pages` has one for each file of tests).
+# every page is tested in four looks (`make pages` has one for each file of tests), and `go fix` proposes newer forms
+# of what is correct.
 .PHONY: test-long
-test-long: release helm cases pages-all test-cold ## what takes long and rarely finds anything: release builds, the chart rendered by Helm, all cases of kernels and models, pages in all looks, the cost of make test
+test-long: fix release helm cases pages-all test-cold ## what takes long and rarely finds anything: go fix, release builds, the chart rendered by Helm, all cases of kernels and models, pages in all looks, the cost of make test
+
+.PHONY: fix
+fix: ## fails if go fix would change anything
+	$(GO) fix -diff ./...
 
 .PHONY: cases
 cases: ## all cases of the GPU kernels on an interpreter, and of the models on the reference
@@ -122,7 +127,7 @@ check: export GOGC := 400
 check: export GOMEMLIMIT := 4GiB
 
 .PHONY: check
-check: ## gofmt, vet, types on all platforms, staticcheck and go fix, all without findings
+check: ## gofmt, vet, types on all platforms and staticcheck, all without findings
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "gofmt would change:"; echo "$$unformatted"; exit 1; }
 	$(TIMED) part vet $(GO) vet ./...
 	$(TIMED) part vet-bench $(GO) -C bench vet -mod=mod ./...
@@ -131,7 +136,6 @@ check: ## gofmt, vet, types on all platforms, staticcheck and go fix, all withou
 	$(TIMED) part staticcheck $(GO) tool -modfile=tools.mod staticcheck ./...
 	$(TIMED) part staticcheck-bench $(GO) -C bench tool -modfile=../tools.mod staticcheck ./...
 	$(TIMED) part staticcheck-tools $(GO) -C tools tool -modfile=../tools.mod staticcheck ./...
-	$(TIMED) part fix $(GO) fix -diff ./...
 
 .PHONY: race
 race: ## the Go tests under the race detector (needs a C compiler; installed if missing)
