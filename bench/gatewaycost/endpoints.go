@@ -221,7 +221,9 @@ func (t *Target) hold(ctx context.Context, c *http.Client, e endpoint, opened fu
 			if err != nil {
 				return err
 			}
-			seen.add(message, opened)
+			if seen.add(message, opened); !seen.open && isErrorFrame(message) {
+				return fmt.Errorf("instead of a token came %.300s", message)
+			}
 		}
 	}
 	response, err := t.post(ctx, c, path, e.fill(t.Model))
@@ -239,6 +241,12 @@ func (t *Target) hold(ctx context.Context, c *http.Client, e endpoint, opened fu
 			return err
 		}
 	}
+}
+
+// isErrorFrame reports whether a message of a WebSocket says that its request failed. The connection
+// stays open then, and no token comes.
+func isErrorFrame(message []byte) bool {
+	return bytes.Contains(message, []byte(`"error":{`)) || bytes.Contains(message, []byte(`"type":"error"`))
 }
 
 // text is what was read of a stream until its first token.
