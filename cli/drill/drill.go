@@ -125,6 +125,8 @@ type drillPhase struct {
 	TurnedAway     int64   `json:"turned_away"`
 	Failed         int64   `json:"failed"`
 	SlowestSeconds float64 `json:"slowest_seconds"`
+	// Failure is what the last client whose request failed was told.
+	Failure string `json:"failure,omitempty"`
 	// KV is the most memory in use, Waiting the longest queue, Preemptions how many.
 	KV          float64 `json:"kv"`
 	Waiting     int     `json:"waiting"`
@@ -151,11 +153,14 @@ type drillAsk struct {
 func (r *drillRig) phase(ctx context.Context, name string, asks []drillAsk) *drillPhase {
 	p := drillPhase{Phase: name}
 	var slowest atomic.Int64
+	var failure atomic.Pointer[string]
 	var clients sync.WaitGroup
 	for _, a := range asks {
 		clients.Go(func() {
 			began := time.Now()
-			r.insist(ctx, a, &p)
+			if told := r.insist(ctx, a, &p); told != "" {
+				failure.Store(&told)
+			}
 			for took := int64(time.Since(began)); took > slowest.Load(); {
 				slowest.CompareAndSwap(slowest.Load(), took)
 			}
@@ -172,6 +177,9 @@ func (r *drillRig) phase(ctx context.Context, name string, asks []drillAsk) *dri
 		r.observe(ctx, &p)
 	}
 	p.SlowestSeconds = time.Duration(slowest.Load()).Seconds()
+	if told := failure.Load(); told != nil {
+		p.Failure = *told
+	}
 	r.report.Phases = append(r.report.Phases, p)
 	return &p
 }
@@ -193,13 +201,14 @@ func (r *drillRig) observe(ctx context.Context, p *drillPhase) {
 		now.Rates.Preemptions)
 }
 
-// insist sends a request, again if it is turned away, and counts what came.
-func (r *drillRig) insist(ctx context.Context, a drillAsk, p *drillPhase) {
+// insist sends a request, again if it is turned away, and counts what came. It returns what the client of a request that
+// failed was told.
+func (r *drillRig) insist(ctx context.Context, a drillAsk, p *drillPhase) (failure string) {
 	// strings and numbers
 	body, _ := json.Marshal(map[string]any{"messages": []remote.Message{{Role: "user", Content: a.prompt}},
 		"max_tokens": a.tokens, "ignore_eos": true, "temperature": 0})
 	for try := 0; ; try++ {
-		status := r.once(ctx, body, try)
+		status, told := r.once(ctx, body, try)
 		switch {
 		case status == http.StatusOK:
 			atomic.AddInt64(&p.Answered, 1)
@@ -213,28 +222,30 @@ func (r *drillRig) insist(ctx context.Context, a drillAsk, p *drillPhase) {
 			atomic.AddInt64(&p.Refused, 1)
 		default:
 			atomic.AddInt64(&p.Failed, 1)
+			failure = told
 		}
-		return
+		return failure
 	}
 }
 
-// once returns the status of one try, 0 if none came.
-func (r *drillRig) once(ctx context.Context, body []byte, try int) int {
+// once returns the status of one try, 0 if none came, and what the client was told with it.
+func (r *drillRig) once(ctx context.Context, body []byte, try int) (status int, told string) {
 	q, err := http.NewRequestWithContext(ctx, http.MethodPost, r.Root+"/v1/chat/completions", bytes.NewReader(body))
 	if err != nil {
-		return 0
+		return 0, err.Error()
 	}
 	q.Header.Set("Content-Type", "application/json")
 	q.Header.Set("X-Stainless-Retry-Count", fmt.Sprint(try))
 	response, err := r.HTTP.Do(q)
 	if err != nil {
-		return 0
+		return 0, err.Error()
 	}
 	defer response.Body.Close()
-	if _, err := io.Copy(io.Discard, response.Body); err != nil {
-		return 0
+	answer, err := io.ReadAll(response.Body)
+	if err != nil {
+		return 0, err.Error()
 	}
-	return response.StatusCode
+	return response.StatusCode, fmt.Sprintf("%s: %.300s", response.Status, answer)
 }
 
 func (d *DrillReport) print(out io.Writer, of *drill) error {
@@ -251,6 +262,9 @@ func (d *DrillReport) print(out io.Writer, of *drill) error {
 	fmt.Fprintln(out)
 	for _, p := range d.Phases {
 		fmt.Fprintf(out, "%s, reported by the server: %s\n", p.Phase, p.Sentence)
+		if p.Failure != "" {
+			fmt.Fprintf(out, "%s, told to a client whose request failed: %s\n", p.Phase, p.Failure)
+		}
 	}
 	fmt.Fprintln(out)
 	for _, c := range d.Checks {
