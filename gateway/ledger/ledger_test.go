@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"parley"
@@ -65,6 +67,43 @@ func opened(t testing.TB, dsn string) (*Ledger, func()) {
 	return l, sync.OnceFunc(func() {
 		check(t, l.Close())
 		check(t, d.Close())
+	})
+}
+
+// TestOldEntriesOfTheServerItself opens a ledger that a version without the column internal has written to: entries that
+// the server made itself are told by their names, and requests are counted without them.
+func TestOldEntriesOfTheServerItself(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		old := fstest.MapFS{}
+		check(t, fs.WalkDir(migrationFiles, "migrations", func(path string, e fs.DirEntry, err error) error {
+			if err != nil || e.IsDir() || strings.HasPrefix(e.Name(), "0007") {
+				return err
+			}
+			data, err := migrationFiles.ReadFile(path)
+			old[strings.TrimPrefix(path, "migrations/")] = &fstest.MapFile{Data: data}
+			return err
+		}))
+		d, err := db.Open(t.Context(), dsn)
+		check(t, err)
+		check(t, d.Migrate(t.Context(), db.Schema{Versions: "ledger_versions", Migrations: old}))
+		check(t, d.Write(t.Context(), func(tx *db.Tx) error {
+			for _, id := range []string{"req-1", "req-1-title", "req-1-guard2", "req-2", "req-2-summary"} {
+				if _, err := tx.Exec("INSERT INTO ledger (id, at, organization, user_id, key_id, model, tier, route, " +
+					"input, cached, output, cost_micros, worker, reason, outcome, shared, batch, stages) VALUES ('" + id +
+					"', 1000000, 'acme', '', 'k', 'm', '', '', 10, 0, 5, 3, '', '', 'stop', 0, 0, '')"); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+		check(t, d.Close())
+		l, end := opened(t, dsn)
+		defer end()
+		sums, err := l.Sums(t.Context(), Query{From: time.Unix(0, 0), To: begin})
+		check(t, err)
+		if len(sums) != 1 || sums[0].Requests != 2 || sums[0].Input != 50 || sums[0].Cost != 15 {
+			t.Errorf("the sums are %+v: want two requests, and the tokens and the cost of all five entries", sums)
+		}
 	})
 }
 
