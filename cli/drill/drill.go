@@ -201,8 +201,8 @@ func (r *drillRig) observe(ctx context.Context, p *drillPhase) {
 		now.Rates.Preemptions)
 }
 
-// insist sends a request, again if it is turned away, and counts what came. It returns what the client of a request that
-// failed was told.
+// insist sends a request, again if it is turned away, and counts what came. It returns what
+// the client of a request that failed was told.
 func (r *drillRig) insist(ctx context.Context, a drillAsk, p *drillPhase) (failure string) {
 	// strings and numbers
 	body, _ := json.Marshal(map[string]any{"messages": []remote.Message{{Role: "user", Content: a.prompt}},
