@@ -88,9 +88,10 @@ func TestOldEntriesOfTheServerItself(t *testing.T) {
 		check(t, d.Migrate(t.Context(), db.Schema{Versions: "ledger_versions", Migrations: old}))
 		check(t, d.Write(t.Context(), func(tx *db.Tx) error {
 			for _, id := range []string{"req-1", "req-1-title", "req-1-guard2", "req-2", "req-2-summary"} {
-				if _, err := tx.Exec("INSERT INTO ledger (id, at, organization, user_id, key_id, model, tier, route, " +
-					"input, cached, output, cost_micros, worker, reason, outcome, shared, batch, stages) VALUES ('" + id +
-					"', 1000000, 'acme', '', 'k', 'm', '', '', 10, 0, 5, 3, '', '', 'stop', 0, 0, '')"); err != nil {
+				_, err := tx.Exec("INSERT INTO ledger (id, at, organization, user_id, key_id, model, tier, route, " +
+					"input, cached, output, cost_micros, worker, reason, outcome, shared, batch, stages) " +
+					"VALUES ('" + id + "', 1, 'acme', '', 'k', 'm', '', '', 10, 0, 5, 3, '', '', 'stop', 0, 0, '')")
+				if err != nil {
 					return err
 				}
 			}
