@@ -70,8 +70,9 @@ func opened(t testing.TB, dsn string) (*Ledger, func()) {
 	})
 }
 
-// TestOldEntriesOfTheServerItself opens a ledger that a version without the column internal has written to: entries that
-// the server made itself are told by their names, and requests are counted without them.
+// TestOldEntriesOfTheServerItself opens a ledger that a version without the column internal
+// has written to: entries that the server made itself are told by their names, and requests are
+// counted without them.
 func TestOldEntriesOfTheServerItself(t *testing.T) {
 	onBoth(t, func(t *testing.T, dsn string) {
 		old := fstest.MapFS{}
