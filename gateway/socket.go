@@ -91,7 +91,7 @@ func (g *Gateway) converseBy(c *call, handle frameHandler, failed func(openai.Er
 	c.job.Revocable(s.ctx, s.cancel)
 	c.honourCacheControl()
 	c.Request.Header.Del("Idempotency-Key") // it is for one request
-	// These refer to the buffers of the HTTP server; headers have nowhere to go.
+	// The originals keep the buffers of the HTTP server alive, and the response has been sent.
 	c.ResponseWriter, c.Request.Body = &memoryResponse{header: http.Header{}}, http.NoBody
 	c.converse = s.serve
 	return nil
@@ -165,7 +165,7 @@ func (s *socket) newCall(f frame) *call {
 	one := &call{Exchange: c.Alone(s.ctx, c.Record.Continue()), gateway: g, access: c.access}
 	one.Suffix = randomSuffix()
 	one.Record.ID, one.Record.Started = "req_"+one.Suffix, g.config.Now()
-	one.ResponseWriter = &memoryResponse{header: http.Header{}} // headers have nowhere to go
+	one.ResponseWriter = &memoryResponse{header: http.Header{}} // frames have no headers
 	one.Frame, one.Bytes = s.write, f.held
 	one.Hooks.Rest = one.runDetached
 	one.job = c.job.Again(one.Record, one.hooks())
@@ -206,8 +206,15 @@ func (s *socket) finish(one *call, err error) {
 }
 
 // read takes frames off the connection until it ends. It continues while one is answered,
-// so that a client that leaves is noticed.
-func (s *socket) read() error {
+// so that a client that leaves is noticed. A panic ends this connection alone: no HTTP
+// server recovers it.
+func (s *socket) read() (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = parley.PanicError(p)
+			s.gateway.config.Log.Error("reading from a WebSocket failed", "id", s.opened.Record.ID, "error", err)
+		}
+	}()
 	for {
 		kind, from, err := s.conn.Reader(context.Background()) // hangUp ends it
 		if err != nil {

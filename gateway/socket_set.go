@@ -70,7 +70,7 @@ type frameQueue struct {
 	answering, ended bool
 }
 
-// add takes a frame; ok is false if too many wait. If first is true, the caller must have
+// add takes a frame; ok is false if too many wait. After end it drops the frame. If first is true, the caller must have
 // frames answered until next returns false.
 func (q *frameQueue) add(f frame) (first, ok bool) {
 	q.mu.Lock()
