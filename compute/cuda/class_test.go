@@ -52,33 +52,75 @@ func TestRowAloneIsRowAmongOthers(t *testing.T) {
 	}
 }
 
+// gatedRowOf computes an MLP with a norm before it, and returns the last of the rows.
+func gatedRowOf(t *testing.T, be compute.Backend, rows, inner int) []float32 {
+	const hidden = 96
+	b := computetest.Bench{TB: t, Backend: be}
+	r := computetest.NewRand(3)
+	matrix := func(rows, cols int) compute.Weight {
+		return b.Weight(computetest.Tensor(r, weights.BF16, rows, cols))
+	}
+	norm := b.Weight(computetest.Vector(r, hidden))
+	m := compute.MLP{Gate: matrix(inner, hidden), Up: matrix(inner, hidden), Down: matrix(hidden, inner)}
+	values := func(seed uint64) compute.Buffer {
+		last := computetest.Floats(computetest.NewRand(seed), hidden)
+		return b.Buffer(rows, hidden, append(computetest.Floats(r, (rows-1)*hidden), last...))
+	}
+	x, add, h, out := values(9), values(10), b.Buffer(rows, hidden, nil), b.Buffer(rows, hidden, nil)
+	b.Begin(computetest.PlainStep(rows), nil)
+	b.Add(x, add)
+	b.Norm(h, x, norm, 1e-5, 0)
+	b.GatedMLP(out, h, &m)
+	return b.Contents(rows, out)[(rows-1)*hidden:]
+}
+
 // TestRowAloneInMLP does the same with the products inside an MLP, whose kernels are others, and
 // with the norm before it.
 func TestRowAloneInMLP(t *testing.T) {
-	const hidden, inner = 96, 200
-	run := func(rows int) []float32 {
-		b := computetest.Bench{TB: t, Backend: newBackend(t)}
-		r := computetest.NewRand(3)
-		matrix := func(rows, cols int) compute.Weight {
-			return b.Weight(computetest.Tensor(r, weights.BF16, rows, cols))
-		}
-		norm := b.Weight(computetest.Vector(r, hidden))
-		m := compute.MLP{Gate: matrix(inner, hidden), Up: matrix(inner, hidden), Down: matrix(hidden, inner)}
-		values := func(seed uint64) compute.Buffer {
-			last := computetest.Floats(computetest.NewRand(seed), hidden)
-			return b.Buffer(rows, hidden, append(computetest.Floats(r, (rows-1)*hidden), last...))
-		}
-		x, add, h, out := values(9), values(10), b.Buffer(rows, hidden, nil), b.Buffer(rows, hidden, nil)
-		b.Begin(computetest.PlainStep(rows), nil)
-		b.Add(x, add)
-		b.Norm(h, x, norm, 1e-5, 0)
-		b.GatedMLP(out, h, &m)
-		return b.Contents(rows, out)[(rows-1)*hidden:]
-	}
-	alone := run(1)
+	alone := gatedRowOf(t, newBackend(t), 1, 200)
 	for _, rows := range []int{2, 9, 31, 60, 130, 270} {
-		if err := computetest.SameBits(run(rows), alone); err != nil {
+		if err := computetest.SameBits(gatedRowOf(t, newBackend(t), rows, 200), alone); err != nil {
 			t.Errorf("among %d: %v", rows, err)
+		}
+	}
+}
+
+// TestRowAloneOnWarpgroups meets each kernel that uses warpgroups, with one tile of outputs more than the interpreter
+// has multiprocessors: that one is divided into parts where the kernel can. Rows end before the last tile does.
+func TestRowAloneOnWarpgroups(t *testing.T) {
+	const kind, outputs = weights.BF16, 4*128 + 88
+	loaded := func(t *testing.T) *CUDA {
+		c := newBackend(t)
+		if err := c.loadMatrix(kind); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	among := func(t *testing.T, rows int, got, alone []float32) {
+		if err := computetest.SameBits(got, alone); err != nil {
+			t.Errorf("among %d: %v", rows, err)
+		}
+	}
+	c := loaded(t)
+	product, mlp := productOf(t, loaded(t), kind, 1, 192, outputs), gatedRowOf(t, loaded(t), 1, outputs)
+	for i, k := range c.matrices[kind] {
+		if k.stage > 0 {
+			t.Run(k.Name, func(t *testing.T) {
+				c, rows := loaded(t), k.rows+19
+				c.matrices[kind] = c.matrices[kind][i : i+1]
+				among(t, rows, productOf(t, c, kind, rows, 192, outputs), product)
+			})
+		}
+	}
+	for i, k := range c.pairs {
+		if k.stage > 0 {
+			t.Run(k.Name, func(t *testing.T) {
+				for _, rows := range []int{k.rows - 13, k.rows + 19} {
+					c := loaded(t)
+					c.pairs = c.pairs[i : i+1]
+					among(t, rows, gatedRowOf(t, c, rows, outputs), mlp)
+				}
+			})
 		}
 	}
 }

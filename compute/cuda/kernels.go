@@ -100,7 +100,8 @@ func hopperShapes(t weights.DType) []matrixKernel {
 	if !quantized(t) {
 		return hopperShapes16("linear_"+layouts[t].name, 1,
 			[]hopperTile{{1, 8, 3, 8}, {2, 8, 4, 4}, {4, 8, 3, 4}, {2, 16, 3, 4}, {4, 16, 5, 2}, {2, 32, 5, 2},
-				{4, 32, 4, 2}, {2, 64, 4, 2}, {4, 64, 3, 2}, {4, 128, 4, 1}, {8, 128, 6, 1}, {8, 256, 4, 1}})
+				{4, 32, 4, 2}, {2, 64, 4, 2}, {4, 64, 3, 2}, {8, 64, 8, 1}, {8, 80, 8, 1}, {8, 96, 7, 1},
+				{4, 128, 4, 1}, {8, 128, 6, 1}, {8, 256, 4, 1}})
 	}
 	l := layouts[t]
 	few := []quantTile{{"8", 1, 1, 8, 4, 3, 4}, {"8_tall", 2, 1, 8, 1, 5, 4}, {"32", 2, 1, 32, 4, 3, 2},
@@ -134,14 +135,14 @@ type quantTile struct {
 
 // pairTiles are how the kernels are cut that multiply with two BF16 matrices and unite the results.
 var pairTiles = []hopperTile{{1, 8, 3, 4}, {2, 8, 4, 2}, {4, 8, 3, 2}, {2, 16, 4, 2}, {4, 16, 3, 2}, {2, 32, 3, 2},
-	{4, 32, 5, 1}, {2, 64, 6, 1}, {4, 64, 4, 1}, {8, 128, 4, 1}}
+	{4, 32, 5, 1}, {2, 64, 6, 1}, {4, 64, 4, 1}, {8, 96, 5, 1}, {8, 112, 4, 1}, {8, 128, 4, 1}}
 
 // hopperShapes16 lists kernels for 16-bit matrices, each with the given number of
-// matrices (sides) at once. From 65 rows on they use warpgroups.
+// matrices (sides) at once. Those for more than 64 rows or 4 strips use warpgroups.
 func hopperShapes16(name string, sides int, tiles []hopperTile) (all []matrixKernel) {
 	for _, s := range tiles {
 		threads, resident, stage := s.strips*32+32, 2, 0
-		if s.rows > 64 {
+		if s.rows > 64 || s.strips > 4 {
 			threads = s.strips*32 + 128
 			stage = sides*s.strips*2048 + s.rows*128
 		}

@@ -3,7 +3,7 @@ package cuda
 import "parley/compute"
 
 // buckets are the sizes of batch for which graphs are recorded.
-var buckets = []int{1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512}
+var buckets = []int{1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 224, 256, 384, 512}
 
 // bucketOf returns the size of graph for the step, or 0 if it has none: only
 // steps in which every sequence has one row are recorded.
