@@ -198,7 +198,7 @@ func (u *user) attempt() {
 	r := c.request()
 	u.request = r
 	r.script, r.tally, r.told = u.script, &c.tally, u.hears
-	r.times = times{born: u.born, came: c.station.clock.now}
+	r.times = times{born: u.born, came: c.station.clock.now, outside: c.station.cost.Outside()}
 	r.entry = queue.Entry{Class: c.class, Tenant: u.tenant}
 	if !c.station.fits(r) {
 		c.station.meter.each(&c.tally, func(t *tally) { t.failed++ })

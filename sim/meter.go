@@ -123,7 +123,7 @@ func (m *meter) began(of *tally, at *times, prompt, cached int, waits [sched.Wai
 		w.held[i] += d
 	}
 	m.each(of, func(t *tally) {
-		t.ttft.add(at.first - at.came)
+		t.ttft.add(at.first - at.came + at.outside)
 		t.wait.add(at.sent - at.came)
 		t.prompt += uint64(prompt)
 		t.cached += uint64(cached)
@@ -133,7 +133,7 @@ func (m *meter) began(of *tally, at *times, prompt, cached int, waits [sched.Wai
 // ended counts an answer that is complete.
 func (m *meter) ended(of *tally, at *times, written int) {
 	tpot := (m.clock.now - at.first) / time.Duration(max(1, written-1))
-	good := at.first-at.born <= m.ttft && tpot <= m.tpot
+	good := at.first-at.born+at.outside <= m.ttft && tpot <= m.tpot
 	m.each(of, func(t *tally) {
 		t.finished++
 		t.output += uint64(written)

@@ -24,8 +24,9 @@ type script struct {
 func (t *script) output() int { return len(t.tokens) - t.prompt }
 
 // times are when things happened to a request: when its first attempt came, when this
-// one did, when it was sent to a worker, its first token and its latest.
-type times struct{ born, came, sent, first, last time.Duration }
+// one did, when it was sent to a worker, its first token and its latest. outside is how long it takes besides, for its
+// client: as long for all requests, so it is enough to add it in the end.
+type times struct{ born, came, sent, first, last, outside time.Duration }
 
 // An ending is how an attempt ends for its client.
 type ending uint8

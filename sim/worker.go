@@ -80,12 +80,13 @@ type guests struct {
 	promptAttempts int
 }
 
-// A pass is one that is being computed; its plan is nil if none is.
+// A pass is one that is being computed; its plan is nil if none is. The draws are how long passes take.
 type pass struct {
 	plan      *sched.Plan
 	took      time.Duration
 	limit     cost.Limit
 	preempted uint64 // so far
+	draws     *cost.Draws
 }
 
 // changes of the cache are reported up to one of them, batch by batch.
@@ -98,6 +99,7 @@ type changes struct {
 // newWorker returns a worker that starts.
 func newWorker(k *kind, number int) (*worker, error) {
 	w := &worker{kind: k, number: number}
+	w.pass.draws = k.cost.Draws(k.sched.Cache.Seed, uint64(number))
 	w.end = w.endPass
 	var err error
 	w.plans, err = sched.New(k.sched)
@@ -250,7 +252,7 @@ func (w *worker) round() {
 	}
 	w.pass.plan, w.pass.took, w.pass.limit = plan, 0, cost.Memory
 	if work.Rows > 0 {
-		w.pass.took, w.pass.limit = w.cost.Time(work)
+		w.pass.took, w.pass.limit = w.pass.draws.Time(work)
 		w.arithmetic += w.cost.Arithmetic(work)
 	}
 	w.clock.after(w.pass.took+w.copy(plan), w.end)

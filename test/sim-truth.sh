@@ -108,9 +108,9 @@ before=$dir/before-1.log,$dir/before-2.log,$dir/before-3.log
 after=$dir/after-1.log,$dir/after-2.log,$dir/after-3.log
 serve warm-up 10
 serve before "$calibrate"
-"$parley" bench calibrate --log "$before" --out "$dir/polly.json"
+"$parley" bench calibrate --log "$before" --report "$dir/before.json" --out "$dir/polly.json"
 compare before "$calibrate" || true
 serve truth "$seconds"
 serve after "$calibrate"
-"$parley" bench calibrate --log "$before,$after" --out "$dir/polly.json"
+"$parley" bench calibrate --log "$before,$after" --report "$dir/before.json,$dir/after.json" --out "$dir/polly.json"
 compare truth "$seconds"

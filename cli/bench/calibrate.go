@@ -33,7 +33,7 @@ const (
 
 func newBenchCalibrate() *cobra.Command {
 	var modelName, out string
-	var logs []string
+	var logs, reports []string
 	cmd := &cobra.Command{
 		Use:   "calibrate",
 		Short: "Measure forward passes on this machine, for parley sim",
@@ -47,10 +47,13 @@ Stop what else the machine does: the numbers are only as good as it is quiet.
 With --log the passes are those that workers served, on any device: with the time that
 the engine took between them, and beside whatever else the machine did. Start workers
 with --log-level debug --log-format json, put them under load (parley bench), and give
-their logs.`,
+their logs. The result then also has runs of passes, by which the simulator lets equal
+passes take as different times as they did. With --report and what parley bench --out wrote
+meanwhile, it has the time that requests take outside of their workers.`,
 		Example: `  parley bench calibrate --out polly.json
   parley bench calibrate --model model.gguf --out model.json
-  parley bench calibrate --log worker-1.log,worker-2.log --out served.json`,
+  parley bench calibrate --log worker-1.log,worker-2.log --out served.json
+  parley bench calibrate --log worker-1.log --report real.json --out served.json`,
 		Args: cli.Exactly(0, "flags alone"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			samples, err := servedPasses(logs)
@@ -62,6 +65,12 @@ their logs.`,
 			}
 			m, err := cost.Fit(samples)
 			if err != nil {
+				return err
+			}
+			if len(logs) > 0 { // in the order in which they were served
+				m.Runs = m.RunsOf(samples)
+			}
+			if m.Request, err = outside(reports); err != nil {
 				return err
 			}
 			printCalibration(cmd.ErrOrStderr(), m, len(samples))
@@ -77,7 +86,10 @@ their logs.`,
 	}
 	cmd.Flags().StringVar(&modelName, "model", builtin.Models()[0].Name, "measure the built-in model or file `NAME`")
 	cmd.Flags().StringSliceVar(&logs, "log", nil, "fit to the passes in the logs `FILES` of workers")
+	cmd.Flags().StringSliceVar(&reports, "report", nil,
+		"add what requests take outside of passes, by the reports `FILES`")
 	cmd.MarkFlagsMutuallyExclusive("model", "log")
+	cmd.MarkFlagsMutuallyExclusive("model", "report")
 	cmd.Flags().StringVar(&out, "out", "", "write the result to `FILE`")
 	return cmd
 }

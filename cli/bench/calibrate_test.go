@@ -1,10 +1,14 @@
 package bench
 
 import (
+	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"parley/internal/load"
 )
 
 // TestCalibrationShapes checks that the passes fit the limits that the model is loaded with.
@@ -31,6 +35,30 @@ func TestCalibrationShapes(t *testing.T) {
 func TestCalibrateUnknownModel(t *testing.T) {
 	if _, err := measurePasses("nothing-like-this"); err == nil || !strings.Contains(err.Error(), "neither built in") {
 		t.Errorf("an unknown model gives %v", err)
+	}
+}
+
+// TestOutside has requests that took 3 ms besides waiting and their prompts, in one report of two.
+func TestOutside(t *testing.T) {
+	dir := t.TempDir()
+	path := func(name, stages string) string {
+		text := fmt.Sprintf(`{"schema": %q, "elapsed_ms": 1, "samples": [{}], "requests": {"completed": 10},
+			"latency": {"ttft_ms": {"mean": 30}}, "stages": [%s]}`, load.Schema, stages)
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return filepath.Join(dir, name)
+	}
+	a := path("a", `{"name": "auth", "mean_ms": 1}, {"name": "queue", "mean_ms": 2}, {"name": "prefill", "mean_ms": 25}`)
+	b := path("b", `{"name": "queue", "mean_ms": 0}, {"name": "prefill", "mean_ms": 25}`)
+	if got, err := outside([]string{a, b}); err != nil || math.Abs(got-0.004) > 1e-9 {
+		t.Errorf("requests take %g s besides, %v", got, err)
+	}
+	if got, err := outside(nil); err != nil || got != 0 {
+		t.Errorf("without reports requests take %g s besides, %v", got, err)
+	}
+	if _, err := outside([]string{path("c", "")}); err == nil || !strings.Contains(err.Error(), "it does not say") {
+		t.Errorf("a report without stages gives %v", err)
 	}
 }
 

@@ -23,3 +23,25 @@ func servedPasses(paths []string) (samples []cost.Sample, err error) {
 	}
 	return samples, nil
 }
+
+// outside returns how many seconds the requests of reports took besides waiting and passes, 0 without reports.
+func outside(paths []string) (float64, error) {
+	var sum, requests float64
+	for _, path := range paths {
+		r, err := OpenReport(path)
+		if err != nil {
+			return 0, err
+		}
+		took, known := r.Outside()
+		if !known || r.Requests.Completed == 0 {
+			return 0, fmt.Errorf("%s: it does not say how long requests waited and prompts took: the server must be a "+
+				"parley whose metrics are read", path)
+		}
+		sum += took.Seconds() * float64(r.Requests.Completed)
+		requests += float64(r.Requests.Completed)
+	}
+	if requests == 0 {
+		return 0, nil
+	}
+	return sum / requests, nil
+}

@@ -28,6 +28,7 @@ type bars struct{ ttft, tpot, hits, throughput float64 }
 func newTruth() *cobra.Command {
 	most := bars{}
 	var logs []string
+	var seeds int
 	cmd := &cobra.Command{
 		Use:   "truth FILE REPORT",
 		Short: "Compare a scenario with a real run of the same load",
@@ -35,7 +36,7 @@ func newTruth() *cobra.Command {
 the first token, time per output token, prompt tokens found in a cache, and output tokens
 per second. It fails if one differs by more than its tolerance. The scenario must replay
 the trace that the real run had, on workers whose passes were measured (parley bench
-calibrate --log).
+calibrate --log). Its numbers are means over several seeds.
 
 With --log it names the cause of a difference: the cost model, if the forward passes in the logs
 of the real run took longer or shorter than it predicts, or else what is simulated around them.`,
@@ -43,6 +44,9 @@ of the real run took longer or shorter than it predicts, or else what is simulat
   parley sim truth scenario.yaml real.json --log worker-1.log,worker-2.log`,
 		Args: cli.Exactly(2, "the file of a scenario and the report of a run"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if seeds < 1 || seeds > 1000 {
+				return fmt.Errorf("--seeds is %d: it must be 1 to 1000: %w", seeds, cli.ErrUsage)
+			}
 			s, err := open(args[0])
 			if err != nil {
 				return err
@@ -51,11 +55,11 @@ of the real run took longer or shorter than it predicts, or else what is simulat
 			if err != nil {
 				return err
 			}
-			simulated, err := sim.Run(s)
+			simulated, err := meanOf(s, seeds)
 			if err != nil {
 				return err
 			}
-			rows := compareTruth(&simulated.Total, measured, most)
+			rows := compareTruth(simulated, measured, most)
 			printTruth(cmd.OutOrStdout(), rows, measured)
 			far := slices.ContainsFunc(rows, func(row truthRow) bool { return !row.holds() })
 			if len(logs) > 0 {
@@ -75,8 +79,30 @@ of the real run took longer or shorter than it predicts, or else what is simulat
 	cmd.Flags().Float64Var(&most.tpot, "tpot", 0.10, "let TPOT p50 and p95 be off by `SHARE`")
 	cmd.Flags().Float64Var(&most.hits, "hits", 0.02, "let the share of cached prompt tokens differ by `SHARE`")
 	cmd.Flags().Float64Var(&most.throughput, "throughput", 0.05, "let output tokens per second be off by `SHARE`")
+	cmd.Flags().IntVar(&seeds, "seeds", 5, "run the scenario with `N` seeds")
 	cmd.Flags().StringSliceVar(&logs, "log", nil, "compare the cost with the passes in the logs `FILES` of workers")
 	return cmd
+}
+
+// meanOf runs a scenario with several seeds, and returns the means of what is compared.
+func meanOf(s *sim.Scenario, seeds int) (*sim.Figures, error) {
+	var mean sim.Figures
+	n := float64(seeds)
+	for range seeds {
+		r, err := sim.Run(s)
+		if err != nil {
+			return nil, err
+		}
+		of := &r.Total
+		for _, row := range [][2]*float64{
+			{&mean.TTFT.P50, &of.TTFT.P50}, {&mean.TTFT.P95, &of.TTFT.P95}, {&mean.TPOT.P50, &of.TPOT.P50},
+			{&mean.TPOT.P95, &of.TPOT.P95}, {&mean.HitRate, &of.HitRate}, {&mean.Throughput, &of.Throughput},
+		} {
+			*row[0] += *row[1] / n
+		}
+		s.Seed++
+	}
+	return &mean, nil
 }
 
 // passesOf reads the passes in the logs of workers.

@@ -124,6 +124,19 @@ type StageTime struct {
 	Budget Millis `json:"budget_ms,omitempty"`
 }
 
+// Outside returns how long requests took on average until the first token besides waiting and computing the prompt: in
+// HTTP, the gateway and the client. It is not known if the server does not report its stages.
+func (r *Report) Outside() (took time.Duration, known bool) {
+	took = time.Duration(r.Latency.TTFT.Mean)
+	for _, stage := range r.Stages {
+		if stage.Name == "queue" || stage.Name == "prefill" {
+			took -= time.Duration(stage.Mean)
+			known = true
+		}
+	}
+	return max(0, took), known
+}
+
 // Percentiles are exact, by nearest rank over N samples.
 type Percentiles struct {
 	N    int    `json:"n"`

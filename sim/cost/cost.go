@@ -47,6 +47,8 @@ type Model struct {
 	Overhead float64 `json:"overhead,omitempty"`
 	Sequence float64 `json:"sequence,omitempty"`
 	Lookback float64 `json:"lookback,omitempty"`
+	// Request is for each request, besides waiting and passes: HTTP, the gateway and the client.
+	Request float64 `json:"request,omitempty"`
 	// Weights is how long it takes to read all weights, Read one position of keys
 	// and values.
 	Weights float64 `json:"weights,omitempty"`
@@ -55,6 +57,9 @@ type Model struct {
 	Overlap bool `json:"overlap,omitempty"`
 	// Error is how far a fitted model is off.
 	Error *FitError `json:"error,omitempty"`
+	// Runs are how passes differed from the times of the model when they were measured. Without any, equal passes take
+	// equal times.
+	Runs []Run `json:"runs,omitempty"`
 }
 
 const secondsMax = 3600
@@ -80,10 +85,16 @@ func (m *Model) Validate() error {
 		value float64
 	}{
 		{"overhead", m.Overhead}, {"sequence", m.Sequence}, {"lookback", m.Lookback}, {"weights", m.Weights},
-		{"read", m.Read},
+		{"read", m.Read}, {"request", m.Request},
 	} {
 		if !(row.value >= 0 && row.value <= secondsMax) {
 			wrong("%s is %g s: want 0 to %d", row.name, row.value, secondsMax)
+		}
+	}
+	for _, run := range m.Runs {
+		if err := run.validate(); err != nil {
+			problems = append(problems, err)
+			break
 		}
 	}
 	return errors.Join(problems...)
@@ -126,6 +137,9 @@ func (m *Model) Arithmetic(p Pass) time.Duration {
 func (m *Model) arithmetic(p Pass) float64 {
 	return m.rows(p.Rows) + float64(m.Lookback*float64(p.Lookback))
 }
+
+// Outside returns how long a request takes besides waiting and passes.
+func (m *Model) Outside() time.Duration { return time.Duration(math.Round(m.Request * 1e9)) }
 
 // Time returns how long a pass takes, and which of the two takes longer.
 func (m *Model) Time(p Pass) (time.Duration, Limit) {

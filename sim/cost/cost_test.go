@@ -1,6 +1,7 @@
 package cost
 
 import (
+	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -151,5 +152,96 @@ func TestFitKeepsTheTotal(t *testing.T) {
 	}
 	if math.Abs(m.Error.Total) > 0.05 {
 		t.Errorf("all passes are said to take %+.1f %% longer", 100*m.Error.Total)
+	}
+}
+
+// TestRuns measures a worker whose first pass after a prompt takes twice as long as the model says, and some of whose
+// runs are slow as a whole. What is drawn from it is the same, also after longer answers.
+func TestRuns(t *testing.T) {
+	model := Model{Rows: []Knot{{1, .001}, {101, .101}}}
+	prompt, step := Pass{}.Add(100, 0), Pass{}.Add(1, 100)
+	var samples []Sample
+	add := func(p Pass, ratio float64) {
+		took, _ := model.Time(p)
+		samples = append(samples, Sample{p, time.Duration(float64(took) * ratio)})
+	}
+	const runs, steps = 1000, 12
+	for i := range runs {
+		slow := 1.0
+		if i%4 == 0 {
+			slow = 3
+		}
+		add(prompt, slow)
+		add(step, 2*slow)
+		for range steps - 1 {
+			add(step, slow)
+		}
+	}
+	model.Runs = model.RunsOf(samples)
+	if len(model.Runs) != runsMax || len(model.Runs[0]) != 1+steps {
+		t.Fatalf("%d runs are kept, the first with %d passes", len(model.Runs), len(model.Runs[0]))
+	}
+	text, err := json.Marshal(&model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var read Model
+	if err := json.Unmarshal(text, &read); err != nil || read.Validate() != nil {
+		t.Fatal(err, read.Validate())
+	}
+	draws, again := read.Draws(1, 7), model.Draws(1, 7)
+	slow, all := 0, 2000
+	for range all {
+		took, _ := draws.Time(prompt)
+		if same, _ := again.Time(prompt); same != took {
+			t.Fatal("equal seeds draw different times")
+		}
+		first, _ := draws.Time(step)
+		second, _ := draws.Time(step)
+		again.Time(step)
+		again.Time(step)
+		if took > 200*time.Millisecond {
+			slow++
+			near(t, "the second pass of a slow run", second, 3*time.Millisecond)
+		}
+		if first != 2*second {
+			t.Fatalf("the first pass after a prompt takes %v, the second %v", first, second)
+		}
+	}
+	if share := float64(slow) / float64(all); math.Abs(share-.25) > .05 {
+		t.Errorf("%.2f of the runs are slow", share)
+	}
+	var long time.Duration
+	for range 10000 {
+		took, _ := draws.Time(step)
+		long += took
+	}
+	if mean := long / 10000; mean < 1350*time.Microsecond || mean > 1650*time.Microsecond {
+		t.Errorf("a step of a long answer takes %v, want 1.5ms", mean)
+	}
+}
+
+func TestRunsThatAreWrong(t *testing.T) {
+	rows := []Knot{{1, .001}}
+	for text, m := range map[string]Model{
+		"no passes":  {Rows: rows, Runs: []Run{{}}},
+		"took -1 ti": {Rows: rows, Runs: []Run{{1, -1}}},
+		"took NaN":   {Rows: rows, Runs: []Run{{math.NaN()}}},
+	} {
+		if err := m.Validate(); err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("%+v: %v, want %q", m, err, text)
+		}
+	}
+	var run Run
+	if err := run.UnmarshalText([]byte("1.0 fast")); err == nil || !strings.Contains(err.Error(), `"fast"`) {
+		t.Errorf("a run with a word gives %v", err)
+	}
+	still := Model{Rows: rows}
+	if took, _ := still.Draws(1, 1).Time(Pass{}.Add(1, 0)); took != time.Millisecond {
+		t.Errorf("a pass without runs takes %v", took)
+	}
+	brief := Model{Rows: rows, Runs: []Run{{2}}}
+	if took, _ := brief.Draws(1, 1).Time(Pass{}.Add(1, 0)); took != time.Millisecond {
+		t.Errorf("a pass without a run to follow takes %v", took)
 	}
 }

@@ -32,7 +32,7 @@ const (
 	// samplesMin is the fewest samples that can be fitted, and leave some to check.
 	samplesMin = 40
 	// knotFactor is the ratio of one knot's rows to the next one's.
-	knotFactor = 4
+	knotFactor = 2
 	// sweeps bounds the rounds of the solver, and settled is the relative change of
 	// the sum of squares at which it stops.
 	sweeps  = 20000

@@ -1,0 +1,132 @@
+package cost
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Run is how long successive passes of a worker took, each relative to the time of the model: a pass with a part of a
+// prompt, and those after it in which sequences decoded and nothing else. In a file it is a text of numbers.
+//
+// Passes of one run belong together: the first ones after a prompt take longer than later ones, because they find other
+// data in the processor's caches, and what else a machine does lasts for many passes.
+type Run []float64
+
+// Bounds of the runs that are kept, and of a number in them.
+const (
+	runsMax   = 512
+	runLength = 64
+	ratioMax  = 1000
+	// runSettled is after how many passes without a prompt a run is the same as any other.
+	runSettled = 8
+)
+
+// MarshalText writes the numbers with three digits after the point.
+func (r Run) MarshalText() (text []byte, _ error) {
+	for i, ratio := range r {
+		if i > 0 {
+			text = append(text, ' ')
+		}
+		text = strconv.AppendFloat(text, ratio, 'f', 3, 64)
+	}
+	return text, nil
+}
+
+// UnmarshalText reads what MarshalText writes.
+func (r *Run) UnmarshalText(text []byte) error {
+	*r = nil
+	for field := range strings.FieldsSeq(string(text)) {
+		ratio, err := strconv.ParseFloat(field, 64)
+		if err != nil {
+			return fmt.Errorf("a pass of a run took %q times as long: want a number", field)
+		}
+		*r = append(*r, ratio)
+	}
+	return nil
+}
+
+func (r Run) validate() error {
+	if len(r) == 0 {
+		return errors.New("a run has no passes")
+	}
+	for _, ratio := range r {
+		if !(ratio >= 0 && ratio <= ratioMax) {
+			return fmt.Errorf("a pass of a run took %g times as long: want 0 to %d", ratio, ratioMax)
+		}
+	}
+	return nil
+}
+
+// hasPrompt reports whether a pass computes a part of a prompt.
+func (p Pass) hasPrompt() bool { return p.Rows > p.Sequences }
+
+// RunsOf returns the runs in the passes that workers served, in their order, at most runsMax of them, evenly chosen.
+func (m *Model) RunsOf(samples []Sample) (runs []Run) {
+	for i := range samples {
+		took, _ := m.Time(samples[i].Pass)
+		ratio := min(ratioMax, math.Round(1000*samples[i].Took.Seconds()/took.Seconds())/1000)
+		switch last := len(runs) - 1; {
+		case samples[i].hasPrompt():
+			runs = append(runs, Run{ratio})
+		case last >= 0 && len(runs[last]) < runLength:
+			runs[last] = append(runs[last], ratio)
+		}
+	}
+	if len(runs) <= runsMax {
+		return runs
+	}
+	kept := make([]Run, runsMax)
+	for i := range kept {
+		kept[i] = runs[i*len(runs)/runsMax]
+	}
+	return kept
+}
+
+// Draws are the times of the successive passes of one worker. They differ from those of the model as measured ones
+// did: a run is drawn for each pass with a prompt, and followed until the next one. If it has ended, others are
+// followed from where they have settled. Without runs the times are those of the model.
+type Draws struct {
+	model   *Model
+	random  *rand.PCG
+	run     Run
+	settled []Run // those that are long enough to be continued with
+}
+
+// Draws returns the times of a worker. Equal seeds and passes have equal times.
+func (m *Model) Draws(seed, worker uint64) *Draws {
+	d := &Draws{model: m, random: rand.NewPCG(seed, worker)}
+	for _, run := range m.Runs {
+		if len(run) > runSettled {
+			d.settled = append(d.settled, run[runSettled:])
+		}
+	}
+	return d
+}
+
+// Time returns how long the next pass takes, and what it waits for.
+func (d *Draws) Time(p Pass) (time.Duration, Limit) {
+	took, limit := d.model.Time(p)
+	if len(d.model.Runs) == 0 {
+		return took, limit
+	}
+	if p.hasPrompt() {
+		d.run = d.pick(d.model.Runs)
+	} else if len(d.run) == 0 {
+		d.run = d.pick(d.settled)
+	}
+	ratio := d.run[0]
+	d.run = d.run[1:]
+	return max(1, time.Duration(math.Round(float64(took)*ratio))), limit
+}
+
+func (d *Draws) pick(runs []Run) Run {
+	if len(runs) == 0 {
+		return Run{1}
+	}
+	return runs[d.random.Uint64()%uint64(len(runs))]
+}
