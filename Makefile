@@ -160,8 +160,8 @@ bench-sim: ## simulate a million requests over 64 workers on one core; fails abo
 	GOMAXPROCS=1 $(GO) test ./sim -run '^$$' -bench '^BenchmarkMillion$$' -benchtime 1x -timeout 30m
 
 .PHONY: sim-day
-sim-day: build ## judge the scaler on a day of 50,000 requests/s at the peak, by parts of it [PART="--share 0.001 --pace 4 --count 3"]
-	$(BIN) sim scale examples/sim/consumer-day.yaml $(or $(PART),--share 0.001 --pace 4 --count 3)
+sim-day: build ## judge the scaler on a day of 50,000 requests/s at the peak, by parts of it within 30 minutes [PART="--share 0.001 --pace 3 --count 4"]
+	$(BIN) sim scale examples/sim/consumer-day.yaml --within 30m $(or $(PART),--share 0.001 --pace 3 --count 4)
 
 .PHONY: sim-truth
 sim-truth: build ## compare the simulator with a real fleet of three workers here; fails if too far apart [TRUTH=600 seconds]

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -21,9 +22,9 @@ type Ablation struct {
 type Ablations struct {
 	Scaler, Clairvoyant, Peak Ablation
 	Parts                     []Ablation
-	// Attained, Bill and Times are the share within objectives and the cost of the scaler as it is, and how many times
-	// the clairvoyant's that is, with their errors.
-	Attained, Bill, Times Estimate
+	// Attained and Bill are the share within objectives and the cost of the scaler as it is, Times and OfPeak how many
+	// times the clairvoyant's and the peak's that is, with their errors. Each shard is compared with the same arrivals.
+	Attained, Bill, Times, OfPeak Estimate
 }
 
 const (
@@ -56,7 +57,7 @@ func Ablate(sc *Scenario, by Sampling, each Each) (*Ablations, error) {
 	each(len(parts)+1, func(i int) {
 		switch i {
 		case 0: // the longest
-			serve, errs[0] = by.findServe(sc)
+			serve, errs[0] = by.findServe(sc, each)
 		case 1:
 			rows[0], errs[1] = by.run(sc, parts[0].change, each)
 		default:
@@ -83,8 +84,21 @@ func Ablate(sc *Scenario, by Sampling, each Each) (*Ablations, error) {
 	a.Times = by.estimate("of clairvoyant", func(k, i int) float64 {
 		return kinds[k].dollars(scaler[k][i]) / kinds[k].dollars(best[k][i])
 	})
-	a.Peak, err = by.allTheTime(sc, serve)
-	return &a, err
+	if a.Peak, err = by.allTheTime(sc, serve); err != nil {
+		return nil, err
+	}
+	a.OfPeak = by.estimate("of peak", func(k, i int) float64 { return kinds[k].dollars(scaler[k][i]) / a.Peak.Dollars })
+	return &a, nil
+}
+
+// Bars are what a scaler must reach: the least share within objectives, and the most that it may cost relative to the
+// clairvoyant scaler and to the workers of the peak all the time.
+type Bars struct{ Attained, Clairvoyant, Peak float64 }
+
+// Met reports whether a scaler reaches the bars, whichever value within their errors its figures have.
+func (a *Ablations) Met(bars Bars) bool {
+	return a.Attained.Value-a.Attained.Off() >= bars.Attained && a.Times.Value+a.Times.Off() <= bars.Clairvoyant &&
+		a.OfPeak.Value+a.OfPeak.Off() <= bars.Peak
 }
 
 // mean returns the figures of the whole by shards of the sample.
@@ -111,20 +125,29 @@ func (s Sampling) quicker(times float64) Shard {
 }
 
 // findServe finds how many requests in a second the cheapest clairvoyant scaler takes a worker to serve that meets
-// the objectives of the first shard.
-func (s Sampling) findServe(sc *Scenario) (serve float64, err error) {
+// the objectives of the first shard. It halves an interval twice at a time, with the three points that may be needed
+// for that side by side.
+func (s Sampling) findServe(sc *Scenario, each Each) (serve float64, err error) {
 	low, high := 0.0, serveMost*cmp.Or(sc.Pools[0].Scale.Rate, 1)
-	for range serveSteps {
+	for left := serveSteps; left > 0; left -= 2 {
 		middle := (low + high) / 2
-		r, err := s.Shard.run(sc, 0, knowing(middle))
-		if err != nil {
+		points := []float64{middle, (low + middle) / 2, (middle + high) / 2}
+		if left == 1 {
+			points = points[:1]
+		}
+		results, errs := make([]*Result, len(points)), make([]error, len(points))
+		each(len(points), func(i int) { results[i], errs[i] = s.Shard.run(sc, 0, knowing(points[i])) })
+		if err := errors.Join(errs...); err != nil {
 			return 0, err
 		}
-		if r.Total.Attainment < attained {
-			high = middle
-			continue
+		for range min(2, left) {
+			middle = (low + high) / 2
+			if results[slices.Index(points, middle)].Total.Attainment < attained {
+				high = middle
+			} else {
+				low = middle
+			}
 		}
-		low = middle
 	}
 	if low == 0 {
 		return 0, errors.New("no number of workers meets the objectives: raise max, or change the objectives")

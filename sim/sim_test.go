@@ -205,6 +205,26 @@ func TestBadScenarios(t *testing.T) {
 	}
 }
 
+// TestBarsWithErrors has figures that reach their bars, whose errors may not.
+func TestBarsWithErrors(t *testing.T) {
+	bars := Bars{Attained: 0.99, Clairvoyant: 1.15, Peak: 0.5}
+	good := Ablations{Attained: Estimate{Value: 0.995}, Times: Estimate{Value: 1.1}, OfPeak: Estimate{Value: 0.4}}
+	if !good.Met(bars) {
+		t.Error("a scaler that is good enough is not")
+	}
+	for i, change := range []func(a *Ablations){
+		func(a *Ablations) { a.Attained.Chance = 0.01 },
+		func(a *Ablations) { a.Times.Size = 0.06 },
+		func(a *Ablations) { a.OfPeak.Pace = 0.2 },
+		func(a *Ablations) { a.OfPeak.Value = 0.6 },
+	} {
+		a := good
+		if change(&a); a.Met(bars) {
+			t.Errorf("change %d is within the bars", i)
+		}
+	}
+}
+
 // TestAblate judges the scaler of a small scenario: the one that knows the future meets the
 // objectives, and the peak's workers are as many all the time.
 func TestAblate(t *testing.T) {
@@ -237,6 +257,9 @@ traffic:
 	}
 	if s.Pools[0].Scale.NoForecast || s.Pools[0].Scale.Clairvoyant != 0 {
 		t.Error("the scenario was changed")
+	}
+	if math.Abs(a.OfPeak.Value-a.Scaler.Dollars/a.Peak.Dollars) > 1e-9 || a.OfPeak.Off() != 0 {
+		t.Errorf("the bill is %+v of the peak's, of %+v", a.OfPeak, a)
 	}
 	s.Pools[0].Scale = nil
 	if _, err := Ablate(s, Whole, inOrder); err == nil {
