@@ -1,14 +1,18 @@
 // Typecheck checks the types of packages, and of their tests, for another
-// platform from source alone. A build would find the same mistakes, but it
-// compiles every dependency once more for that platform, which costs minutes.
+// platform from source alone, and their assembly against its declarations.
+// A build would find the same mistakes, but it compiles every dependency once
+// more for that platform, which costs minutes.
 //
-//	GOOS=darwin GOARCH=arm64 go run ./internal/lint/typecheck ./...
+//	GOOS=darwin GOARCH=arm64 go -C tools run ./typecheck ./...
 package main
 
 import (
 	"fmt"
 	"os"
 
+	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/analysis/checker"
+	"golang.org/x/tools/go/analysis/passes/asmdecl"
 	"golang.org/x/tools/go/packages"
 )
 
@@ -23,6 +27,19 @@ func main() {
 		os.Exit(1)
 	}
 	if packages.PrintErrors(loaded) > 0 {
+		os.Exit(1)
+	}
+	graph, err := checker.Analyze([]*analysis.Analyzer{asmdecl.Analyzer}, loaded, nil)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	found := false
+	for action := range graph.All() {
+		found = found || len(action.Diagnostics) > 0 || action.Err != nil
+	}
+	if found {
+		_ = graph.PrintText(os.Stderr, 0)
 		os.Exit(1)
 	}
 }
