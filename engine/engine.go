@@ -224,15 +224,11 @@ func (e *Engine) Close() error {
 // LearnFrom has the cache learn from what those of other workers have observed of how soon blocks
 // are used again, in place of what it was given before, and returns what it has observed itself.
 func (e *Engine) LearnFrom(ctx context.Context, others []*kv.Reuse) (own *kv.Reuse, err error) {
-	observed := make(chan *kv.Reuse, 1)
 	err = e.visit(ctx, func(l *loop) {
 		l.sched.LearnFrom(others)
-		observed <- l.sched.Reuse()
+		own = l.sched.Reuse()
 	})
-	if err != nil {
-		return nil, err
-	}
-	return <-observed, nil
+	return own, err
 }
 
 // Snapshot has take see every block that can be found, parents before children,

@@ -45,12 +45,14 @@ func (l *loop) answerLooks() {
 	done := 0
 	defer func() {
 		for _, q := range looks[done:] { // only after a panic
-			*q.err = errLookFailed
+			q.err = errLookFailed
 			close(q.done)
 		}
 	}()
 	for _, q := range looks {
-		q.do(l)
+		if q.claimed.CompareAndSwap(false, true) {
+			q.do(l)
+		}
 		done++
 		close(q.done)
 	}
@@ -59,19 +61,25 @@ func (l *loop) answerLooks() {
 
 var errLookFailed = errors.New("engine: the cache could not be asked; the log says why")
 
-// visit has do run on the loop's own goroutine, between passes. After an error of ctx it
-// may still run.
+// visit has do run on the loop's own goroutine, between passes. When it returns, do has ended or will
+// never run, so that do may use memory of the caller.
 func (e *Engine) visit(ctx context.Context, do func(*loop)) error {
-	q := look{do: do, done: make(chan struct{}), err: new(error)}
+	q := &look{do: do, done: make(chan struct{})}
 	if !e.inbox.ask(q) {
 		return e.cfg.closing()
 	}
-	select {
-	case <-q.done:
-		return *q.err
-	case <-e.stopped:
-		return e.cfg.closing()
-	case <-ctx.Done():
-		return contextError(ctx.Err())
+	wanted := ctx.Done()
+	for {
+		select {
+		case <-q.done:
+			return q.err
+		case <-e.stopped:
+			return e.cfg.closing()
+		case <-wanted:
+			if q.claimed.CompareAndSwap(false, true) {
+				return contextError(ctx.Err())
+			}
+			wanted = nil // it runs
+		}
 	}
 }

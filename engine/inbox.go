@@ -1,13 +1,16 @@
 package engine
 
-import "sync"
+import (
+	"sync"
+	"sync/atomic"
+)
 
 // An inbox carries what clients want to the loop. The loop empties it between two
 // passes.
 type inbox struct {
 	mu     sync.Mutex
 	jobs   incoming
-	looks  []look
+	looks  []*look
 	closed bool
 	wake   chan struct{} // one pending wake-up is enough
 }
@@ -22,9 +25,10 @@ type incoming struct {
 
 // A look is something to be done between passes, on the loop's own goroutine.
 type look struct {
-	do   func(*loop)
-	done chan struct{} // closed when it was done, or failed
-	err  *error        // why it failed
+	do      func(*loop)
+	claimed atomic.Bool   // set by the loop that begins it, or by the client that no longer wants it
+	done    chan struct{} // closed when it was done, or failed
+	err     error         // why it failed
 }
 
 func newInbox() *inbox { return &inbox{wake: make(chan struct{}, 1)} }
@@ -44,7 +48,7 @@ func (b *inbox) withdraw(j *job) { b.put(func() { b.jobs.asked = append(b.jobs.a
 func (b *inbox) resume(j *job) { b.put(func() { b.jobs.resumed = append(b.jobs.resumed, j) }, true) }
 
 // ask has the loop do something. It reports false if the engine is closed.
-func (b *inbox) ask(q look) bool { return b.put(func() { b.looks = append(b.looks, q) }, false) }
+func (b *inbox) ask(q *look) bool { return b.put(func() { b.looks = append(b.looks, q) }, false) }
 
 // put has write add to the inbox and wakes the loop, if the engine is open or what is
 // added matters to one that closes, too.
@@ -76,7 +80,7 @@ func (b *inbox) take() (jobs incoming, closed bool) {
 }
 
 // takeLooks takes the looks.
-func (b *inbox) takeLooks() (looks []look) {
+func (b *inbox) takeLooks() (looks []*look) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	looks, b.looks = b.looks, nil

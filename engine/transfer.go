@@ -24,8 +24,7 @@ var errNoContent = errors.New("engine: blocks of this engine cannot be exchanged
 
 // ReadBlocks copies the blocks with the given names into room, one after the other, until room is full
 // or one is not known, and returns how many bytes it copied. Of the first one it begins at an offset,
-// and of the last one it may copy a beginning: large blocks are read in parts. After an error, room may
-// still be written to.
+// and of the last one it may copy a beginning: large blocks are read in parts.
 func (e *Engine) ReadBlocks(ctx context.Context, names []parley.BlockHash, at int,
 	room []byte) (bytes int, err error) {
 	if e.cfg.Content == nil {
@@ -53,20 +52,15 @@ type Sweep struct {
 const sweepBlocks = 2048
 
 // Next appends to dst what it finds among the next blocks, and reports whether it has seen all
-// of them. After an error, dst may still be read.
+// of them.
 func (s *Sweep) Next(ctx context.Context, e *Engine, dst []kv.Prospect) (list []kv.Prospect, whole bool, err error) {
-	from, next := s.next, int32(0)
-	found := make(chan []kv.Prospect, 1)
-	err = e.visit(ctx, func(l *loop) {
-		var some []kv.Prospect
-		some, next = l.sched.Prospects(nil, from, sweepBlocks, s.Least, s.Known)
-		found <- some
-	})
+	next := s.next
+	err = e.visit(ctx, func(l *loop) { dst, next = l.sched.Prospects(dst, next, sweepBlocks, s.Least, s.Known) })
 	if err != nil {
 		return dst, false, err
 	}
 	s.next = next
-	return append(dst, <-found...), next == 0, nil
+	return dst, next == 0, nil
 }
 
 func (l *loop) readBlocks(names []parley.BlockHash, at int, room []byte) (bytes int) {
@@ -106,12 +100,8 @@ func (e *Engine) OpenIntake(ctx context.Context, r *parley.Request, tokens int) 
 		in.sched, in.room = l.sched, l.sched.OpenIntake(q, most, l.cfg.Now())
 		in.each = l.sched.BlockTime()
 	})
-	if err != nil { // it may still be opened, before it is closed
-		e.inbox.ask(look{do: in.end, done: make(chan struct{}), err: new(error)})
+	if err != nil || in.room == nil {
 		return nil, err
-	}
-	if in.room == nil {
-		return nil, nil
 	}
 	return in, nil
 }
@@ -146,7 +136,7 @@ func (in *Intake) Missing() []parley.BlockHash { return in.room.Missing() }
 func (in *Intake) BlockTime() time.Duration { return in.each }
 
 // Put takes the next bytes of the blocks, one after the other; the last one may be continued by the
-// next call. The error is [ErrNoRoom] if the intake has ended. After any error, data may still be read.
+// next call. The error is [ErrNoRoom] if the intake has ended.
 func (in *Intake) Put(ctx context.Context, data ...[]byte) error {
 	ok := false
 	err := in.engine.visit(ctx, func(l *loop) {

@@ -285,3 +285,30 @@ func TestSweepsFindWhatIsWorthKeeping(t *testing.T) {
 		}
 	})
 }
+
+// TestVisitsEndBeforeTheirCallers cancels visits: one that has not begun never runs, and one that runs is
+// waited for.
+func TestVisitsEndBeforeTheirCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newCounter(t, &counter{}, sched.Config{Blocks: 8, StepTokens: 64, StepOutputs: 8, Seqs: 2})
+		ctx, cancel := context.WithCancel(t.Context())
+		proceed, ended := make(chan struct{}), make(chan error, 2)
+		ran := false
+		go func() { ended <- e.visit(ctx, func(*loop) { <-proceed; ran = true }) }()
+		synctest.Wait()
+		go func() { ended <- e.visit(ctx, func(*loop) { t.Error("a visit ran after it was cancelled") }) }()
+		synctest.Wait()
+		cancel()
+		if err := <-ended; parley.CodeOf(err) != parley.Cancelled {
+			t.Errorf("a visit that has not begun: %v", err)
+		}
+		synctest.Wait()
+		if len(ended) > 0 {
+			t.Error("a visit has returned that still runs")
+		}
+		close(proceed)
+		if err := <-ended; err != nil || !ran {
+			t.Errorf("a visit that ran: %t, %v", ran, err)
+		}
+	})
+}

@@ -43,7 +43,7 @@ func (h *Host) Follow(ctx context.Context, to worker.Listener) error {
 
 // restore reports all that is held, and returns the number of the batch after.
 func (h *Host) restore(ctx context.Context, to worker.Listener) (next uint64, err error) {
-	var all kvindex.Batch // not to be looked at after an error: it may still be written
+	var all kvindex.Batch
 	err = h.Snapshot(ctx, func(blocks iter.Seq[kv.Event]) {
 		all.Events, all.Seq = named(blocks), h.journal.Seq()
 	})

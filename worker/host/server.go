@@ -386,14 +386,11 @@ func (s *Server) snapshot(ctx context.Context) ([]byte, error) {
 		return worker.AppendEvents(nil, &kvindex.Batch{Seq: s.journal.Seq()}), nil
 	}
 	defer s.letGo(w)
-	var out []byte // not to be looked at after an error: it may still be written
+	var out []byte
 	err = w.Snapshot(ctx, func(blocks iter.Seq[kv.Event]) {
 		out = worker.AppendEvents(nil, &kvindex.Batch{Seq: s.journal.Seq(), Events: named(blocks)})
 	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
+	return out, err
 }
 
 // register adds the metrics that do not begin anew with each waking.
