@@ -42,6 +42,8 @@ type Transfer struct {
 	Bytes                   int64
 	// Took is how long the request waited for them.
 	Took time.Duration
+	// Shared: they came through memory shared with a worker on the same host.
+	Shared bool
 	// Miss says why not all came; empty if they did.
 	Miss string
 }

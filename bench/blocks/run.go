@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strconv"
 	"time"
@@ -28,11 +29,12 @@ type Options struct {
 // A Result is what was measured.
 type Result struct {
 	Options
-	// Plain and Fetch are the median speeds in bytes a second, and Ratio the median over
-	// rounds of how much of the first the second reached.
-	Plain, Fetch, Ratio float64
-	// Ratios are those of all rounds.
-	Ratios []float64
+	// Plain, Fetch and Shared are the median speeds in bytes a second: of a plain copy, and of fetches over TCP and
+	// through shared memory. Ratio is the median over rounds of how much of the first the second reached, Gain how
+	// much of the second the third did.
+	Plain, Fetch, Shared, Ratio, Gain float64
+	// Ratios and Gains are those of all rounds.
+	Ratios, Gains []float64
 }
 
 // Missed reports whether the bar was.
@@ -40,8 +42,9 @@ func (r *Result) Missed() bool { return r.Ratio < Bar }
 
 // WriteText prints the result.
 func (r *Result) WriteText(to io.Writer) error {
-	_, err := fmt.Fprintf(to, "%d blocks of %d KiB, %d rounds: plain copy %.2f GB/s, fetch %.2f GB/s, "+
-		"ratio %.2f (bar %.2f)\n", r.Blocks, r.BlockBytes>>10, r.Rounds, r.Plain/1e9, r.Fetch/1e9, r.Ratio, Bar)
+	_, err := fmt.Fprintf(to, "%d blocks of %d KiB, %d rounds: plain copy %.2f GB/s, fetch over TCP %.2f GB/s, "+
+		"ratio %.2f (bar %.2f); fetch through shared memory %.2f GB/s, %.2f times that over TCP\n", r.Blocks,
+		r.BlockBytes>>10, r.Rounds, r.Plain/1e9, r.Fetch/1e9, r.Ratio, Bar, r.Shared/1e9, r.Gain)
 	return err
 }
 
@@ -67,21 +70,19 @@ func Run(ctx context.Context, o Options, command func(args ...string) *exec.Cmd)
 	return measure(ctx, o, fabric, plain)
 }
 
-// measure takes both speeds in turn.
+// measure takes all speeds in turn.
 func measure(ctx context.Context, o Options, fabric, plain string) (*Result, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", plain)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
-	client := &kvwire.Client{HTTP: &http.Client{Transport: kvwire.NewTransport(nil)}}
-	defer client.HTTP.CloseIdleConnections()
 	to := make([]byte, o.BlockBytes*o.Blocks)
-	f := &fetch{client: client, url: "http://" + fabric, to: to, format: format(o.BlockBytes)}
-	for i := range o.Blocks {
-		f.names = append(f.names, name(i))
-	}
-	var plains, fetches []float64
+	f, shared := newFetch(fabric, o, to), newFetch(fabric, o, to)
+	shared.client.ShareFrom = 1
+	defer f.client.HTTP.CloseIdleConnections()
+	defer shared.client.HTTP.CloseIdleConnections()
+	var plains, fetches, shares []float64
 	r := &Result{Options: o}
 	for round := range o.Rounds + 1 { // the first one touches all memory
 		a, err := speed(len(to), func() error { return copyPlain(conn, to) })
@@ -92,11 +93,17 @@ func measure(ctx context.Context, o Options, fabric, plain string) (*Result, err
 		if err != nil {
 			return nil, err
 		}
+		c, err := speed(len(to), func() error { return shared.run(ctx) })
+		if err != nil {
+			return nil, err
+		}
 		if round > 0 {
-			plains, fetches, r.Ratios = append(plains, a), append(fetches, b), append(r.Ratios, b/a)
+			plains, fetches, shares = append(plains, a), append(fetches, b), append(shares, c)
+			r.Ratios, r.Gains = append(r.Ratios, b/a), append(r.Gains, c/b)
 		}
 	}
-	r.Plain, r.Fetch, r.Ratio = median(plains), median(fetches), median(r.Ratios)
+	r.Plain, r.Fetch, r.Shared = median(plains), median(fetches), median(shares)
+	r.Ratio, r.Gain = median(r.Ratios), median(r.Gains)
 	return r, nil
 }
 
@@ -118,9 +125,23 @@ type fetch struct {
 	to     []byte
 }
 
+// newFetch fetches all blocks from an address into memory.
+func newFetch(address string, o Options, to []byte) *fetch {
+	f := &fetch{
+		client: &kvwire.Client{HTTP: &http.Client{Transport: kvwire.NewTransport(nil)}},
+		url:    "http://" + address,
+		format: format(o.BlockBytes),
+		to:     to,
+	}
+	for i := range o.Blocks {
+		f.names = append(f.names, name(i))
+	}
+	return f
+}
+
 func (f *fetch) run(ctx context.Context) error {
 	at := 0
-	_, err := f.client.Run(ctx, &kvwire.Fetch{
+	ask := &kvwire.Fetch{
 		URL:    f.url,
 		Format: f.format,
 		Names:  f.names,
@@ -130,7 +151,11 @@ func (f *fetch) run(ctx context.Context) error {
 			}
 			return nil
 		},
-	})
+	}
+	_, err := f.client.Run(ctx, ask)
+	if err == nil && ask.Shared != (f.client.ShareFrom > 0 && runtime.GOOS == "linux") {
+		err = fmt.Errorf("shared memory was used: %t", ask.Shared)
+	}
 	return err
 }
 

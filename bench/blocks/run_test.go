@@ -6,10 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"testing"
-
-	"parley/worker/kvwire"
 )
 
 // TestBothWaysBringTheSameBytes copies and fetches blocks, and wants those of the store.
@@ -33,20 +30,16 @@ func TestBothWaysBringTheSameBytes(t *testing.T) {
 	if err := copyPlain(conn, got); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("a plain copy brings other bytes: %v", err)
 	}
-	f := &fetch{
-		client: &kvwire.Client{HTTP: &http.Client{Transport: kvwire.NewTransport(nil)}},
-		url:    "http://" + fabric,
-		format: format(size),
-		to:     make([]byte, len(want)),
-	}
-	for i := range blocks {
-		f.names = append(f.names, name(i))
-	}
-	if err := f.run(context.Background()); err != nil || !bytes.Equal(f.to, want) {
-		t.Errorf("a fetch brings other bytes: %v", err)
+	f := newFetch(fabric, Options{BlockBytes: size, Blocks: blocks}, make([]byte, len(want)))
+	for _, share := range []int64{0, 1} {
+		clear(f.to)
+		f.client.ShareFrom = share
+		if err := f.run(context.Background()); err != nil || !bytes.Equal(f.to, want) {
+			t.Errorf("a fetch brings other bytes: %v", err)
+		}
 	}
 	r, err := measure(t.Context(), Options{BlockBytes: size, Blocks: blocks, Rounds: 1}, fabric, plain)
-	if err != nil || r.Plain <= 0 || r.Fetch <= 0 || len(r.Ratios) != 1 {
+	if err != nil || r.Plain <= 0 || r.Fetch <= 0 || r.Shared <= 0 || len(r.Ratios) != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	f.client.HTTP.CloseIdleConnections()

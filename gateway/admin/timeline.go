@@ -233,6 +233,9 @@ func (t *teller) fetch(m *parley.Transfer) time.Duration {
 		return 0
 	}
 	note := fmt.Sprintf("%d of %d tokens came, %.1f MB", m.CameTokens, m.AskedTokens, float64(m.Bytes)/1e6)
+	if m.Shared {
+		note += " through shared memory"
+	}
 	if m.Miss != "" {
 		note += "; the others were computed: " + m.Miss
 	}

@@ -23,6 +23,7 @@ import (
 	"parley/model/weights"
 	"parley/route"
 	"parley/worker"
+	"parley/worker/kvwire"
 )
 
 var (
@@ -303,14 +304,15 @@ func newChoice(t *testing.T, lengths []int) *choice {
 	model.KVTokens = wholeBlocks(2 * longest)
 	for _, speed := range choiceNumbers(t, *choiceLinks) {
 		l := &choiceLink{name: "loopback", speed: float64(speed) * 1e6, cases: map[int]*choiceCase{}}
-		link := urlA
+		link, share := urlA, int64(kvwire.ShareFrom)
 		if speed > 0 {
+			share = -1 // it would not go over the link
 			slow := &slowLink{target: urlA, speed: l.speed}
 			l.name = fmt.Sprintf("%d MB/s", speed)
 			fmt.Printf("a link of %s carries %.1f MB/s of a plain copy\n", l.name, slow.carries(t)/1e6)
 			link = slow.listen(t)
 		}
-		_, urlB := startWorkerOf(t, ServerConfig{Key: transferKey}, model, shape)
+		_, urlB := startWorkerOf(t, ServerConfig{Key: transferKey, ShareFrom: share}, model, shape)
 		l.other = dialWorker(t, worker.Config{URL: urlB, Kind: worker.Parley, Key: transferKey})
 		l.source = func() *parley.BlockSource { return sourceOf(from, link) }
 		l.fleet = startFleetWith(t, route.Config{}, link, urlB)

@@ -28,6 +28,7 @@ var (
 	gapCores  = flag.String("gap-cores", "", "processors of the two workers, as in 0-6/7-13")
 	gapTurns  = flag.Int("gap-rounds", 2, "measure `N` times")
 	gapTokens = flag.Int("gap-tokens", 8000, "give each prompt `N` tokens")
+	gapDevice = flag.String("gap-device", DeviceCPU, "compute on `DEVICE`")
 	gapServe  = flag.String("gap-serve", "", "serve a `SHAPE` with a role until the input ends: of TestGapsApart")
 )
 
@@ -36,6 +37,10 @@ const (
 	gapBar = 1.1
 	// gapStreams are answered at once, while gapPrompts are always on the way.
 	gapStreams, gapPrompts = 16, 2
+	// gapAnswer is how many tokens answers have: more than are written in the time. gapPool holds all of them and
+	// the prompts on the way below the router's watermark, which counts what answers may still become.
+	gapAnswer = 12000
+	gapPool   = (gapStreams*gapAnswer + 4*gapContext) * 5 / 4
 	// gapContext is that of the workers.
 	gapContext = 16384
 )
@@ -59,7 +64,10 @@ func TestGapsApart(t *testing.T) {
 			rng := rand.New(rand.NewPCG(24, 5))
 			for range *gapTurns {
 				for i, c := range cells {
-					all[i].add(c.measure(t, rng))
+					some := c.measure(t, rng)
+					fmt.Printf("%s, %s: p99 %.1f ms of %d gaps, %d of %d prompts computed apart\n", shape, c.name,
+						quantile(some.gaps, 0.99), len(some.gaps), some.apart, some.prompts)
+					all[i].add(some)
 				}
 			}
 			none := quantile(all[0].gaps, 0.99)
@@ -82,6 +90,9 @@ func TestGapsApart(t *testing.T) {
 		"rounds; bar: apart at most %.1f times no prompts\n", gapStreams, gapPrompts, *gapTokens, *gapTime, *gapTurns,
 		gapBar)
 }
+
+// gapStarted begins the line that says what a worker runs on.
+const gapStarted = "worker of "
 
 // A gapCell is what is compared.
 type gapCell struct {
@@ -118,7 +129,7 @@ func (c *gapCell) measure(t *testing.T, rng *rand.Rand) (all gapResult) {
 	var work sync.WaitGroup
 	begun := make(chan struct{}, gapStreams)
 	for range gapStreams {
-		r := gapRequest(rng, 128, gapContext-256)
+		r := gapRequest(rng, 128, gapAnswer)
 		work.Go(func() {
 			last := time.Time{}
 			for d, err := range c.fleet.Generate(ctx, r) {
@@ -143,6 +154,9 @@ func (c *gapCell) measure(t *testing.T, rng *rand.Rand) (all gapResult) {
 				mu.Unlock()
 				last = now
 			}
+			if ctx.Err() == nil {
+				t.Errorf("an answer of %d tokens ended before the measurement did", gapAnswer)
+			}
 		})
 	}
 	for range gapStreams {
@@ -161,15 +175,9 @@ func (c *gapCell) measure(t *testing.T, rng *rand.Rand) (all gapResult) {
 						return
 					}
 				}
-				if log, _ := attempts.Attempts(); ctx.Err() == nil {
-					last := &log[len(log)-1]
+				if ctx.Err() == nil {
 					mu.Lock()
-					all.prompts++
-					if last.Transfer != nil && last.Transfer.CameTokens > *gapTokens/2 {
-						all.apart++
-					} else if all.prompts < 4 {
-						t.Logf("%s: %s, %+v", c.name, last.Reason, last.Transfer)
-					}
+					c.answered(t, &all, attempts)
 					mu.Unlock()
 				}
 				select {
@@ -189,6 +197,18 @@ func (c *gapCell) measure(t *testing.T, rng *rand.Rand) (all gapResult) {
 	stop()
 	work.Wait()
 	return all
+}
+
+// answered counts a prompt.
+func (c *gapCell) answered(t *testing.T, all *gapResult, attempts *parley.AttemptLog) {
+	log, _ := attempts.Attempts()
+	last := &log[len(log)-1]
+	all.prompts++
+	if last.Transfer != nil && last.Transfer.CameTokens > *gapTokens/2 {
+		all.apart++
+	} else if all.prompts < 4 {
+		t.Logf("%s: %s, %+v", c.name, last.Reason, last.Transfer)
+	}
 }
 
 // gapRequest returns a request that no worker has seen.
@@ -215,7 +235,7 @@ func gapWorkers(t *testing.T, shape string, roles ...string) (urls []string) {
 			t.Fatal(err)
 		}
 		args := []string{self, "-test.run", "^TestServeForGaps$", "-test.timeout", "1h", "-gap-serve",
-			shape + "," + role}
+			shape + "," + role, "-gap-device", *gapDevice}
 		if len(cores) > i && cores[i] != "" {
 			args = append([]string{"taskset", "-c", cores[i]}, args...)
 		}
@@ -235,6 +255,9 @@ func gapWorkers(t *testing.T, shape string, roles ...string) (urls []string) {
 		t.Cleanup(func() { in.Close(); _ = cmd.Wait() })
 		scan := bufio.NewScanner(lines)
 		for scan.Scan() && !strings.HasPrefix(scan.Text(), "http://") {
+			if strings.HasPrefix(scan.Text(), gapStarted) {
+				fmt.Println(scan.Text())
+			}
 		}
 		if scan.Text() == "" {
 			t.Fatalf("worker %d did not start", i)
@@ -251,12 +274,14 @@ func TestServeForGaps(t *testing.T) {
 		t.Skip("NOT RUN: part of a measurement: make kv-gap")
 	}
 	shape, role, _ := strings.Cut(*gapServe, ",")
-	_, url := startWorkerOf(t, ServerConfig{Key: transferKey, Role: parley.WorkerRole(role)}, Config{
+	s, url := startWorkerOf(t, ServerConfig{Key: transferKey, Role: parley.WorkerRole(role)}, Config{
 		ContextTokens: gapContext,
-		KVTokens:      wholeBlocks(gapContext * 8),
+		DeviceName:    *gapDevice,
+		KVTokens:      wholeBlocks(gapPool),
 		KVType:        compute.KVBF16,
 		NoSpeculation: true,
 	}, openShape(t, shape, "q8_0"))
+	fmt.Printf("%s%s, role %q, on %s\n", gapStarted, shape, role, s.awake.Device)
 	fmt.Println(url)
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }

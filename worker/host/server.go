@@ -58,6 +58,9 @@ type ServerConfig struct {
 	// PeerTLS returns how the next connection to another worker speaks TLS, to fetch blocks
 	// from it; nil means with servers that the system trusts.
 	PeerTLS func() *tls.Config
+	// ShareFrom is from how many bytes on blocks are fetched through shared memory from workers on this host; 0
+	// means [kvwire.ShareFrom], -1 never.
+	ShareFrom int64
 	// Metrics are shown with the worker's own.
 	Metrics []prometheus.Collector
 	// Log receives faults; nil means none.
@@ -113,7 +116,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	}
 	s := &Server{cfg: cfg, instance: rand.Text(), started: time.Now(), registry: prometheus.NewRegistry()}
 	s.journal = worker.NewJournal(worker.JournalKept)
-	s.peer = kvpeer.New(cfg.PeerTLS, s.registry)
+	s.peer = kvpeer.New(cfg.PeerTLS, max(cmp.Or(cfg.ShareFrom, kvwire.ShareFrom), 0), s.registry)
 	s.idle.L = &s.mu
 	s.wire = &wire.Server{To: s, Log: cfg.Log, Traced: cfg.Traced}
 	if cfg.Events != "" {

@@ -3,6 +3,7 @@ package host
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -38,7 +39,8 @@ func openMini() (*weights.Checkpoint, error) {
 func startWorkerOf(t *testing.T, cfg ServerConfig, model Config, open func() (*weights.Checkpoint, error)) (*Server,
 	string) {
 	t.Helper()
-	model.Name = "polly-mini"
+	model.Name, model.DeviceName = "polly-mini", cmp.Or(model.DeviceName, DeviceCPU)
+	cfg.ShareFrom = cmp.Or(cfg.ShareFrom, 1) // as workers on one host do with larger models
 	cfg.Open = func() (Candidate, error) {
 		ck, err := open()
 		if err == nil { // it computes longer contexts than it was trained for all the same

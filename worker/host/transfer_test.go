@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -109,7 +110,8 @@ func TestWorkersFetchBlocks(t *testing.T) {
 					t.Errorf("seed %d: %v, want %v", seed, got, want)
 				}
 				full := (len(r.Prompt) - 1) / compute.BlockTokens * compute.BlockTokens
-				if moved == nil || moved.Miss != "" || moved.CameTokens == 0 || moved.CameTokens != moved.AskedTokens ||
+				if moved == nil || moved.Miss != "" || moved.Shared != (runtime.GOOS == "linux") ||
+					moved.CameTokens == 0 || moved.CameTokens != moved.AskedTokens ||
 					u.CachedTokens != full || moved.From != "source" {
 					t.Errorf("seed %d: %+v came, %d of %d tokens cached", seed, moved, u.CachedTokens, full)
 				}
@@ -151,11 +153,28 @@ type closeReader struct {
 // TestFaultsOfAPeerChangeNoToken has the source damage a block, end the stream early, send
 // nothing, refuse, be gone and be of another kind: the answer has the same tokens.
 func TestFaultsOfAPeerChangeNoToken(t *testing.T) {
+	for name, share := range ways {
+		t.Run(name, func(t *testing.T) { testFaultsOfAPeer(t, share) })
+	}
+}
+
+// ways are from how many bytes on blocks come through shared memory.
+var ways = map[string]int64{"TCP": -1, "shared memory": 1}
+
+// frameBytes returns how long the frame of a block is.
+func frameBytes(s *Server, share int64) int {
+	if share > 0 && runtime.GOOS == "linux" {
+		return 5
+	}
+	return 5 + s.awake.format.BlockBytes
+}
+
+func testFaultsOfAPeer(t *testing.T, share int64) {
 	model := Config{KVTokens: 8192, ContextTokens: 2048}
 	from, fromURL := startWorker(t, ServerConfig{Key: transferKey}, model)
 	r := transferPrompt(t, from)
 	want, _, _ := askTransfer(t, from, r)
-	size := from.awake.format.BlockBytes
+	frame := frameBytes(from, share)
 	nobody, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -180,12 +199,10 @@ func TestFaultsOfAPeerChangeNoToken(t *testing.T) {
 		miss        string
 	}{
 		"damaged": {blocks: 2, miss: "damaged", url: tampered(func(from io.Reader) io.Reader {
-			all, _ := io.ReadAll(from)
-			all[2*(size+9)+100] ^= 1
-			return bytes.NewReader(all)
+			return &flippedReader{from, 2*frame + frame - 1}
 		})},
 		"truncated": {blocks: 3, miss: "cut off", url: tampered(func(from io.Reader) io.Reader {
-			return io.LimitReader(from, int64(3*(size+9)+size/2))
+			return io.LimitReader(from, int64(3*frame+frame/2))
 		})},
 		"slow":            {miss: "too slow", within: 50 * time.Millisecond, url: silent},
 		"no ticket":       {miss: "refused", url: fromURL, ticket: "none"},
@@ -193,7 +210,7 @@ func TestFaultsOfAPeerChangeNoToken(t *testing.T) {
 		"of another type": {miss: "incompatible", url: unlikeURL},
 	} {
 		t.Run(name, func(t *testing.T) {
-			to, _ := startWorker(t, ServerConfig{Key: transferKey}, model)
+			to, _ := startWorker(t, ServerConfig{Key: transferKey, ShareFrom: share}, model)
 			fetching := *r
 			fetching.Fetch = sourceOf(from, test.url)
 			if test.url == unlikeURL {
@@ -218,15 +235,36 @@ func TestFaultsOfAPeerChangeNoToken(t *testing.T) {
 	}
 }
 
+// A flippedReader changes a bit.
+type flippedReader struct {
+	io.Reader
+	at int
+}
+
+func (f *flippedReader) Read(b []byte) (int, error) {
+	n, err := f.Reader.Read(b)
+	if f.at >= 0 && f.at < n {
+		b[f.at] ^= 1
+	}
+	f.at -= n
+	return n, err
+}
+
 // TestAFetchIsCancelled ends requests while they fetch: nothing is left on either side, and
 // the next request is answered as ever.
 func TestAFetchIsCancelled(t *testing.T) {
+	for name, share := range ways {
+		t.Run(name, func(t *testing.T) { testAFetchIsCancelled(t, share) })
+	}
+}
+
+func testAFetchIsCancelled(t *testing.T, share int64) {
 	model := Config{KVTokens: 8192, ContextTokens: 2048}
 	from, fromURL := startWorker(t, ServerConfig{Key: transferKey}, model)
-	to, _ := startWorker(t, ServerConfig{Key: transferKey}, model)
+	to, _ := startWorker(t, ServerConfig{Key: transferKey, ShareFrom: share}, model)
 	r := transferPrompt(t, from)
 	want, _, _ := askTransfer(t, from, r)
-	size := from.awake.format.BlockBytes
+	frame := frameBytes(from, share)
 	for blocks := range 4 {
 		ctx, cancel := context.WithCancel(t.Context())
 		withdrawal := &parley.Withdrawal{}
@@ -234,7 +272,7 @@ func TestAFetchIsCancelled(t *testing.T) {
 		fetching.Salt = parley.Salt{byte(blocks), 9}
 		askTransfer(t, from, &fetching)
 		through := tamperWith(t, fromURL, func(resp *http.Response) error {
-			left := int64(blocks*(size+9) + 20)
+			left := int64(blocks*frame + 2)
 			end := func() {
 				if blocks%2 == 0 {
 					cancel()
@@ -338,18 +376,24 @@ func TestOnlyTheFleetIsGivenBlocks(t *testing.T) {
 // TestAPeerDiesAtEveryStep cuts the connection to the source after every frame, in the middle
 // of each and before the first: what came whole is used, and the tokens are the same.
 func TestAPeerDiesAtEveryStep(t *testing.T) {
+	for name, share := range ways {
+		t.Run(name, func(t *testing.T) { testAPeerDies(t, share) })
+	}
+}
+
+func testAPeerDies(t *testing.T, share int64) {
 	model := Config{KVTokens: 8192, ContextTokens: 2048}
 	from, fromURL := startWorker(t, ServerConfig{Key: transferKey}, model)
-	to, _ := startWorker(t, ServerConfig{Key: transferKey}, model)
+	to, _ := startWorker(t, ServerConfig{Key: transferKey, ShareFrom: share}, model)
 	r := transferPrompt(t, from)
 	r.MaxTokens = 4
-	frame := from.awake.format.BlockBytes + 5
+	frame := frameBytes(from, share)
 	blocks := (len(r.Prompt) - 1) / compute.BlockTokens
 	for cut := range 2*blocks + 1 { // the last one cuts off the frame that says that all is there
 		r.Salt = parley.Salt{byte(cut), 1}
 		want, _, _ := askTransfer(t, from, r)
 		through := tamperWith(t, fromURL, func(resp *http.Response) error {
-			resp.Body = closeReader{&dyingReader{resp.Body, cut*frame/2 + 5*(cut%2)}, resp.Body}
+			resp.Body = closeReader{&dyingReader{resp.Body, cut*frame/2 + 2*(cut%2)}, resp.Body}
 			return nil
 		})
 		fetching := *r
@@ -358,7 +402,7 @@ func TestAPeerDiesAtEveryStep(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("cut %d: %v, want %v", cut, got, want)
 		}
-		came := min(cut*frame/2+5*(cut%2), blocks*frame) / frame * compute.BlockTokens
+		came := min(cut*frame/2+2*(cut%2), blocks*frame) / frame * compute.BlockTokens
 		if moved.Miss == "" || moved.CameTokens != came || u.CachedTokens != came {
 			t.Errorf("cut %d: %+v, %d tokens cached, want %d", cut, moved, u.CachedTokens, came)
 		}

@@ -44,11 +44,14 @@ const (
 )
 
 // New returns a peer. secure returns how the next connection to an https URL speaks TLS;
-// nil means with servers that the system trusts.
-func New(secure func() *tls.Config, registry prometheus.Registerer) *Peer {
+// nil means with servers that the system trusts. shareFrom is that of a [kvwire.Client].
+func New(secure func() *tls.Config, shareFrom int64, registry prometheus.Registerer) *Peer {
 	transport := kvwire.NewTransport(secure)
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	p := &Peer{client: kvwire.Client{HTTP: &http.Client{Transport: transport, CheckRedirect: stay}}}
+	p := &Peer{client: kvwire.Client{
+		HTTP:      &http.Client{Transport: transport, CheckRedirect: stay},
+		ShareFrom: shareFrom,
+	}}
 	p.meters = newMeters(p, registry)
 	return p
 }
@@ -125,14 +128,16 @@ func (p *Peer) fetch(ctx context.Context, to Owner, r *parley.Request, out *parl
 	defer in.Close()
 	names := in.Missing()
 	out.AskedTokens = len(names) * to.Format.BlockTokens
-	blocks, err := p.client.Run(ctx, &kvwire.Fetch{
+	ask := &kvwire.Fetch{
 		URL:     r.Fetch.URL,
 		Ticket:  r.Fetch.Ticket,
 		Format:  to.Format,
 		Names:   names,
 		Put:     in.Put,
 		Request: r.Fetch.Request,
-	})
+	}
+	blocks, err := p.client.Run(ctx, ask)
+	out.Shared = ask.Shared
 	out.CameTokens, out.Bytes = blocks*to.Format.BlockTokens, int64(blocks)*int64(to.Format.BlockBytes)
 	return err
 }

@@ -9,14 +9,15 @@ import (
 
 // meters count what was fetched and given.
 type meters struct {
-	fetches, served                         *prometheus.CounterVec
-	fetchedBytes, fetchedTokens, givenBytes prometheus.Counter
-	seconds                                 prometheus.Histogram
+	fetches, served          *prometheus.CounterVec
+	fetchedBytes, givenBytes *prometheus.CounterVec
+	fetchedTokens            prometheus.Counter
+	seconds                  prometheus.Histogram
 }
 
 func newMeters(p *Peer, registry prometheus.Registerer) *meters {
-	counter := func(name, help string) prometheus.Counter {
-		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	counter := func(name, help string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"way"})
 	}
 	outcome := []string{"outcome"}
 	m := &meters{
@@ -26,11 +27,11 @@ func newMeters(p *Peer, registry prometheus.Registerer) *meters {
 			Help: "Fetches of other workers that were answered, by outcome: whole, or why not all were sent."},
 			outcome),
 		fetchedBytes: counter("parley_kv_transfer_fetched_bytes_total",
-			"Bytes of keys and values fetched from other workers."),
-		fetchedTokens: counter("parley_kv_transfer_fetched_tokens_total",
-			"Tokens whose keys and values were fetched from other workers."),
+			"Bytes of keys and values fetched from other workers, by the way they came: tcp or shared_memory."),
+		fetchedTokens: prometheus.NewCounter(prometheus.CounterOpts{Name: "parley_kv_transfer_fetched_tokens_total",
+			Help: "Tokens whose keys and values were fetched from other workers."}),
 		givenBytes: counter("parley_kv_transfer_served_bytes_total",
-			"Bytes of keys and values sent to other workers."),
+			"Bytes of keys and values sent to other workers, by the way they went: tcp or shared_memory."),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "parley_kv_transfer_seconds",
 			Help:    "Time that requests waited for blocks of other workers.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}}),
@@ -46,14 +47,14 @@ func newMeters(p *Peer, registry prometheus.Registerer) *meters {
 
 func (m *meters) took(t *parley.Transfer) {
 	m.fetches.WithLabelValues(outcomeOf(t.Miss)).Inc()
-	m.fetchedBytes.Add(float64(t.Bytes))
+	m.fetchedBytes.WithLabelValues(wayOf(t.Shared)).Add(float64(t.Bytes))
 	m.fetchedTokens.Add(float64(t.CameTokens))
 	m.seconds.Observe(t.Took.Seconds())
 }
 
 func (m *meters) gave(d kvwire.Delivery) {
 	m.served.WithLabelValues(outcomeOf(d.Miss)).Inc()
-	m.givenBytes.Add(float64(d.Bytes))
+	m.givenBytes.WithLabelValues(wayOf(d.Shared)).Add(float64(d.Bytes))
 }
 
 func outcomeOf(miss string) string {
@@ -61,4 +62,11 @@ func outcomeOf(miss string) string {
 		return "whole"
 	}
 	return miss
+}
+
+func wayOf(shared bool) string {
+	if shared {
+		return "shared_memory"
+	}
+	return "tcp"
 }

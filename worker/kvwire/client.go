@@ -17,6 +17,9 @@ import (
 type Client struct {
 	// HTTP connects to them.
 	HTTP *http.Client
+	// ShareFrom is from how many bytes on blocks come through shared memory from workers on this host, where
+	// the system can; 0 means never.
+	ShareFrom int64
 
 	gate gate
 }
@@ -33,6 +36,8 @@ type Fetch struct {
 	Put func(ctx context.Context, pieces ...[]byte) error
 	// Request is the id of a request that computes them there; empty if none does.
 	Request string
+	// Shared is set by [Client.Run] if blocks came through shared memory.
+	Shared bool
 }
 
 // A MissError says why blocks could not be fetched. Reason is one of a few words.
@@ -71,16 +76,24 @@ func (c *Client) Run(ctx context.Context, f *Fetch) (blocks int, err error) {
 func (c *Client) run(ctx context.Context, f *Fetch, size int) (blocks int, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	resp, err := c.open(ctx, f)
+	var from source
+	if bytes := int64(len(f.Names)) * int64(f.Format.BlockBytes); c.ShareFrom > 0 && bytes >= c.ShareFrom {
+		from.offer = newOffer(sharedBuffers * size)
+		defer from.offer.close()
+	}
+	resp, err := c.open(ctx, f, from.offer.meeting())
 	if err != nil {
 		return 0, err
 	}
 	defer resp.Body.Close()
-	return take(ctx, cancel, resp.Body, f, newArrivals(f.Format.BlockBytes, 2*size))
+	from.Reader = resp.Body
+	blocks, err = take(ctx, cancel, &from, f, newArrivals(f.Format.BlockBytes, 2*size))
+	f.Shared = from.shared != nil
+	return blocks, err
 }
 
 // take verifies blocks and passes them on while the next ones are read.
-func take(ctx context.Context, cancel context.CancelFunc, from io.Reader, f *Fetch,
+func take(ctx context.Context, cancel context.CancelFunc, from *source, f *Fetch,
 	a *arrivals) (blocks int, err error) {
 	read := make(chan struct{})
 	go func() {
@@ -117,8 +130,8 @@ type putError struct{ error }
 func (e *putError) Unwrap() error { return e.error }
 
 // open asks for the blocks.
-func (c *Client) open(ctx context.Context, f *Fetch) (*http.Response, error) {
-	body, err := json.Marshal(Ask{Format: f.Format, Names: packNames(f.Names), Request: f.Request})
+func (c *Client) open(ctx context.Context, f *Fetch, shared *Meeting) (*http.Response, error) {
+	body, err := json.Marshal(Ask{Format: f.Format, Names: packNames(f.Names), Request: f.Request, Shared: shared})
 	if err != nil {
 		return nil, err
 	}
@@ -152,14 +165,14 @@ type statusError struct {
 func (e *statusError) Error() string { return fmt.Sprintf("status %d: %s", e.status, e.text) }
 
 // receive reads blocks.
-func receive(ctx context.Context, from io.Reader, f *Fetch, to *arrivals) error {
+func receive(ctx context.Context, from *source, f *Fetch, to *arrivals) error {
 	for place := (cursor{block: f.Format.BlockBytes}); place.number < len(f.Names); place.pass() {
 		room, err := to.room(ctx)
 		if err != nil {
 			return err
 		}
 		room = room[:place.piece()]
-		sum, err := readBlock(from, room)
+		sum, err := from.readBlock(room)
 		if err != nil {
 			return err
 		}

@@ -12,6 +12,8 @@
 //	                    512 KiB of one that is larger, or its rest. sum is 4 bytes, big-endian:
 //	                    the CRC-32C of its name, the payload's offset in the block as 4 bytes,
 //	                    big-endian, and the payload
+//	'S'  sum            likewise, but the payload is in shared memory: it follows the one before
+//	'L'  sum            likewise, and it is the last one in its buffer of shared memory
 //	'E'  reason         the end: 1 byte, 0 if all blocks were sent, 1 if the next one is
 //	                    not held any more
 //
@@ -31,9 +33,20 @@
 // InFlight is the memory that is held now. Ending the context of either side ends the
 // fetch.
 //
-// Workers on one host use TCP, too. Pieces of 512 KiB move between two processes at 1.9 GB/s over
-// it, at 2.0 GB/s over a unix socket, and at 3.3 GB/s through shared memory, each with a copy on
-// either side, on two cores that others used as well.
+// # Shared memory
+//
+// Between workers on one host, payloads of fetches of [ShareFrom] bytes or more go through shared memory on
+// Linux; frames take the way that they always do. The taking side listens on a unix socket with a random name
+// and says in its [Ask] where ([Meeting]). A giving side that can reach the socket shows the secret of the Ask there,
+// which only it has read, so the rights to read blocks are those of the Ask, over TLS, too. It is handed a
+// memory file. If it cannot reach the socket, because it is on another host or in another network
+// namespace, payloads follow their frames.
+//
+// The file is sealed: neither side can change its size, since a process dies that touches memory beyond the end
+// of a file. The giving side verifies that before it maps it. It reads blocks into one half of the memory while
+// the taking side copies pieces out of the other, and sends a byte over the unix socket for each half that it is
+// done with. The taking side verifies sums of its own copies, which the other side cannot change. The memory
+// is in place of the giving side's buffers, and counted there.
 //
 // # Who may ask
 //
@@ -48,6 +61,7 @@
 //	stream.go  frames
 //	cursor.go  how blocks are divided into frames
 //	follow.go  blocks that are being computed
+//	shared.go  payloads in memory that both sides share
 //	transport.go  how the taking side connects
 //	arrivals.go  pieces that have come and were not taken
 //	batching.go  how much is read at once

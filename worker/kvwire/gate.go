@@ -5,6 +5,16 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
+)
+
+const (
+	// Fetches is how many fetches a side takes part in at once.
+	Fetches = 8
+	// Waits is how many more wait for their turn.
+	Waits = 256
+	// stallMax is how long the taking side may read nothing.
+	stallMax = 10 * time.Second
 )
 
 // errBusy says that more fetches wait than may.

@@ -539,7 +539,7 @@ func FuzzStream(f *testing.F) {
 	s := newShelf(2)
 	var whole bytes.Buffer
 	for i := range s.names {
-		_ = writeBlock(&whole, sumOf(&s.names[i], 0, s.blocks[i]), s.blocks[i])
+		_ = writeBlock(&whole, kindBlock, sumOf(&s.names[i], 0, s.blocks[i]), s.blocks[i])
 	}
 	_ = writeEnd(&whole, endWhole)
 	f.Add(whole.Bytes())
@@ -554,7 +554,8 @@ func FuzzStream(f *testing.F) {
 		}}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		_, err := take(ctx, cancel, from, ask, newArrivals(testFormat.BlockBytes, 2*testFormat.BlockBytes))
+		_, err := take(ctx, cancel, &source{Reader: from}, ask,
+			newArrivals(testFormat.BlockBytes, 2*testFormat.BlockBytes))
 		blocks := len(taken) / testFormat.BlockBytes
 		if len(taken)%testFormat.BlockBytes != 0 || err == nil && blocks != len(s.names) {
 			t.Fatalf("%d bytes were taken: %v", len(taken), err)
@@ -562,7 +563,7 @@ func FuzzStream(f *testing.F) {
 		var again bytes.Buffer
 		for i := range blocks {
 			block := taken[i*testFormat.BlockBytes:][:testFormat.BlockBytes]
-			_ = writeBlock(&again, sumOf(&s.names[i], 0, block), block)
+			_ = writeBlock(&again, kindBlock, sumOf(&s.names[i], 0, block), block)
 		}
 		if !bytes.HasPrefix(data, again.Bytes()) {
 			t.Fatal("a block was taken that was not sent so")

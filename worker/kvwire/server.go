@@ -14,16 +14,10 @@ import (
 const (
 	// Path is the route of a worker that gives blocks.
 	Path = "/parley/v1/blocks"
-	// Fetches is how many fetches a side takes part in at once.
-	Fetches = 8
-	// Waits is how many more wait for their turn.
-	Waits = 256
 	// bufferBytes is how many bytes of blocks are read at once at most.
 	bufferBytes = 4 << 20
 	// askMax bounds the body of a request: the names of some million tokens.
 	askMax = 8 << 20
-	// stallMax is how long the taking side may read nothing.
-	stallMax = 10 * time.Second
 	// ioBytes is the buffer that heads of frames are read through. Payloads are read past it,
 	// but for what comes with a head.
 	ioBytes = 16 << 10
@@ -37,6 +31,8 @@ type Ask struct {
 	// Request is the id of a request that computes those which are not held yet; empty if
 	// none does.
 	Request string `json:"request,omitempty"`
+	// Shared is where a worker on the same host gets memory to write blocks to; nil if there is none.
+	Shared *Meeting `json:"shared,omitempty"`
 }
 
 // names returns the names as such.
@@ -61,8 +57,8 @@ func packNames(names []parley.BlockHash) (packed []byte) {
 }
 
 // A Holder is where blocks of this process are read from. Read copies leading blocks of
-// names into room, of the first one what follows an offset, and returns how many bytes; after an
-// error it may still write to room.
+// names into room, of the first one what follows an offset, and returns how many bytes. When it
+// has returned it does not use room any more, not even after an error.
 //
 // Follow reports whether a request runs, and returns what is closed when blocks may have
 // been computed after the call or the request may have ended; nil if that is not known.
@@ -81,6 +77,8 @@ type Server struct {
 type Delivery struct {
 	Blocks int
 	Bytes  int64
+	// Shared: they went through shared memory.
+	Shared bool
 	// Miss says why it ended early; empty if it did not.
 	Miss string
 }
@@ -114,8 +112,13 @@ func (s *Server) Serve(w http.ResponseWriter, r *http.Request, from Holder) (Del
 		return Delivery{Miss: "left"}, nil
 	}
 	defer s.gate.leave(2 * size)
+	shared, err := ask.Shared.meet(r.Context(), sharedBuffers*size)
+	if err != nil {
+		return Delivery{Miss: "malformed"}, parley.Errorf(parley.InvalidRequest, "%v", err)
+	}
+	defer shared.close()
 	w.Header().Set("Content-Type", "application/octet-stream")
-	to := &patientWriter{to: w, control: http.NewResponseController(w)}
+	to := &patientWriter{to: w, control: http.NewResponseController(w), shared: shared}
 	return stream(r.Context(), to, &reader{Holder: from, request: ask.Request}, names, size), nil
 }
 
@@ -135,32 +138,36 @@ func stream(ctx context.Context, to *patientWriter, from *reader, names []parley
 	size int) (sent Delivery) {
 	ctx, cancel := context.WithCancel(ctx)
 	ready := make(chan batch)
-	free := make(chan []byte, 2)
-	free <- nil
-	free <- nil
+	free := make(chan []byte, sharedBuffers)
+	for _, room := range to.shared.rooms() {
+		free <- room
+	}
 	go fill(ctx, from, names, batching{block: from.Format.BlockBytes, most: size}, free, ready)
 	defer func() {
 		cancel()
 		for range ready { // until the reader has ended
 		}
 	}()
+	sent.Shared = to.shared != nil
 	place := cursor{block: from.Format.BlockBytes}
+	var unread []byte // memory that the other side may still read
 	for f := range ready {
-		data := f.room
-		for _, sum := range f.sums {
-			piece := place.piece()
-			if writeBlock(to, sum, data[:piece]) != nil {
-				return Delivery{sent.Blocks, sent.Bytes, "left"}
+		if to.batch(&f, &place, &sent) != nil {
+			sent.Miss = "left"
+			return sent
+		}
+		if to.shared == nil {
+			free <- f.room
+			continue
+		}
+		if unread != nil {
+			if to.shared.awaitRead() != nil {
+				sent.Miss = "left"
+				return sent
 			}
-			data = data[piece:]
-			place.pass()
-			sent.Blocks = place.number
-			sent.Bytes += int64(piece)
+			free <- unread
 		}
-		if to.control.Flush() != nil {
-			return Delivery{sent.Blocks, sent.Bytes, "left"}
-		}
-		free <- f.room
+		unread = f.room
 	}
 	reason := endWhole
 	if sent.Blocks < len(names) {
@@ -211,6 +218,29 @@ func fill(ctx context.Context, from *reader, names []parley.BlockHash, p batchin
 type patientWriter struct {
 	to      io.Writer
 	control *http.ResponseController
+	shared  *sharedWriter // has the payloads of blocks; nil if they are written
+}
+
+// batch writes the frames of the next pieces, and counts them.
+func (p *patientWriter) batch(f *batch, place *cursor, sent *Delivery) error {
+	data := f.room
+	for i, sum := range f.sums {
+		piece := place.piece()
+		kind := kindBlock
+		if p.shared != nil && i == len(f.sums)-1 {
+			kind = kindLast
+		} else if p.shared != nil {
+			kind = kindShared
+		}
+		if err := writeBlock(p, kind, sum, data[:piece]); err != nil {
+			return err
+		}
+		data = data[piece:]
+		place.pass()
+		sent.Blocks = place.number
+		sent.Bytes += int64(piece)
+	}
+	return p.control.Flush()
 }
 
 func (p *patientWriter) Write(b []byte) (int, error) {

@@ -12,8 +12,10 @@ import (
 
 // The kinds of frames.
 const (
-	kindBlock byte = 'B'
-	kindEnd   byte = 'E'
+	kindBlock  byte = 'B'
+	kindShared byte = 'S'
+	kindLast   byte = 'L'
+	kindEnd    byte = 'E'
 )
 
 // Reasons of an end.
@@ -40,11 +42,15 @@ func sumOf(name *parley.BlockHash, at int, payload []byte) uint32 {
 	return crc32.Update(crc32.Checksum(head, castagnoli), castagnoli, payload)
 }
 
-// writeBlock writes the frame of a piece of a block with a checksum.
-func writeBlock(to io.Writer, sum uint32, payload []byte) error {
-	head := binary.BigEndian.AppendUint32(append(make([]byte, 0, blockHead), kindBlock), sum)
+// writeBlock writes the frame of a piece of a block with a checksum, which is of the kind kindBlock if it has
+// a payload.
+func writeBlock(to io.Writer, kind byte, sum uint32, payload []byte) error {
+	head := binary.BigEndian.AppendUint32(append(make([]byte, 0, blockHead), kind), sum)
 	if _, err := to.Write(head); err != nil {
 		return err
+	}
+	if kind != kindBlock {
+		return nil
 	}
 	_, err := to.Write(payload)
 	return err
@@ -56,28 +62,46 @@ func writeEnd(to io.Writer, reason byte) error {
 	return err
 }
 
+// A source is where frames come from.
+type source struct {
+	io.Reader
+	offer  *offer        // of shared memory; nil without
+	shared *sharedReader // of pieces in it; nil until the first one
+}
+
 // readBlock reads the next frame, which must be a piece of a block with the size of payload, and
 // returns the checksum that it was sent with. The error is errGone if the stream ends there,
 // and io.ErrUnexpectedEOF if it was cut off.
-func readBlock(from io.Reader, payload []byte) (sum uint32, err error) {
+func (s *source) readBlock(payload []byte) (sum uint32, err error) {
 	var head [blockHead]byte
-	if _, err := io.ReadFull(from, head[:1]); err != nil {
+	if _, err := io.ReadFull(s, head[:1]); err != nil {
+		return 0, cutOff(err)
+	}
+	if head[0] == kindEnd {
+		return 0, errGone
+	}
+	if _, err := io.ReadFull(s, head[1:]); err != nil {
 		return 0, cutOff(err)
 	}
 	switch head[0] {
-	case kindEnd:
-		return 0, errGone
 	case kindBlock:
+		_, err = io.ReadFull(s, payload)
+	case kindShared, kindLast:
+		err = s.readShared(payload, head[0] == kindLast)
 	default:
-		return 0, fmt.Errorf("%w: it is of the kind %#x", errMalformed, head[0])
+		err = fmt.Errorf("%w: it is of the kind %#x", errMalformed, head[0])
 	}
-	if _, err := io.ReadFull(from, head[1:]); err != nil {
-		return 0, cutOff(err)
+	return binary.BigEndian.Uint32(head[1:]), cutOff(err)
+}
+
+// readShared reads a piece from shared memory.
+func (s *source) readShared(payload []byte, last bool) error {
+	if s.shared == nil {
+		if s.shared = s.offer.reader(); s.shared == nil {
+			return fmt.Errorf("%w: its payload is in shared memory, which was not taken", errMalformed)
+		}
 	}
-	if _, err := io.ReadFull(from, payload); err != nil {
-		return 0, cutOff(err)
-	}
-	return binary.BigEndian.Uint32(head[1:]), nil
+	return s.shared.read(payload, last)
 }
 
 // readEnd reads the last frame after all blocks.

@@ -192,6 +192,7 @@ func (d *decoder) transfer() *parley.Transfer {
 		CameTokens:  d.integer(),
 		Bytes:       d.number(),
 		Took:        d.duration(),
+		Shared:      d.flag(),
 		Miss:        d.text(),
 	}
 }

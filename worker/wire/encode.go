@@ -152,6 +152,7 @@ func (e *encoder) transfer(t *parley.Transfer) {
 	e.number(int64(t.CameTokens))
 	e.number(t.Bytes)
 	e.number(int64(t.Took))
+	e.flag(t.Shared)
 	e.text(t.Miss)
 }
 
