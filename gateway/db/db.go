@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
+
+	"golang.org/x/sync/semaphore"
 )
 
 // A DB runs SQL that both SQLite and PostgreSQL understand. It is safe for
@@ -20,6 +22,10 @@ type DB struct {
 	// writer and reader are one pool in PostgreSQL, two in SQLite, where only
 	// one connection writes.
 	writer, reader *sql.DB
+	// writes makes transactions of SQLite's one writer begin in the order they came: a pool of database/sql
+	// serves those that wait in random order, so that of many some would wait for too long. It is nil in
+	// PostgreSQL.
+	writes *semaphore.Weighted
 	// reserve is nil in PostgreSQL, whose disk is not ours.
 	reserve *reserve
 	// full is set from a write that found the disk full until one succeeds.
@@ -127,6 +133,12 @@ func pause(ctx context.Context, attempt int) {
 
 // once runs do in one transaction.
 func (d *DB) once(ctx context.Context, pool *sql.DB, opts *sql.TxOptions, do func(*Tx) error) error {
+	if pool == d.writer && d.writes != nil {
+		if err := d.writes.Acquire(ctx, 1); err != nil {
+			return err
+		}
+		defer d.writes.Release(1)
+	}
 	tx, err := pool.BeginTx(ctx, opts)
 	if err != nil {
 		return err

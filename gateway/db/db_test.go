@@ -8,9 +8,12 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/fstest"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -295,5 +298,38 @@ func TestReadSeesOneState(t *testing.T) {
 			}
 			return nil
 		}))
+	})
+}
+
+// TestWritesOfSQLiteComeInOrder begins writes while another one runs.
+func TestWritesOfSQLiteComeInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := opened(t, sqliteDSN(t))
+		var writers sync.WaitGroup
+		release := make(chan struct{})
+		writers.Go(func() {
+			check(t, d.Write(t.Context(), func(*Tx) error {
+				<-release
+				return nil
+			}))
+		})
+		synctest.Wait()
+		var order []int // guarded by the one writer
+		var want []int
+		for i := range 20 {
+			want = append(want, i)
+			writers.Go(func() {
+				check(t, d.Write(t.Context(), func(*Tx) error {
+					order = append(order, i)
+					return nil
+				}))
+			})
+			synctest.Wait()
+		}
+		close(release)
+		writers.Wait()
+		if !slices.Equal(order, want) {
+			t.Errorf("the writes came in the order %v", order)
+		}
 	})
 }

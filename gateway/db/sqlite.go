@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 )
@@ -60,6 +61,7 @@ func openSQLite(_ context.Context, path string) (*DB, error) {
 		place:   path,
 		writer:  writer,
 		reader:  reader,
+		writes:  semaphore.NewWeighted(1),
 		reserve: &reserve{path: path + ".reserve"},
 	}
 	d.reserve.keep(time.Now())
