@@ -3,6 +3,7 @@ package openai
 import (
 	"bytes"
 	"encoding/json"
+	"sync"
 )
 
 // EncodedJSON is what [Encode] has returned, and returns again.
@@ -24,14 +25,36 @@ func Encode(v any) ([]byte, error) {
 }
 
 func encode(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
+	e := encoders.Get().(*encoder)
+	e.buffer.Reset()
+	if err := e.json.Encode(v); err != nil {
 		return nil, err
 	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+	line := bytes.TrimSuffix(e.buffer.Bytes(), []byte("\n"))
+	if len(line) > keptBuffer {
+		return line, nil
+	}
+	line = bytes.Clone(line)
+	encoders.Put(e)
+	return line, nil
 }
+
+// keptBuffer is how long a text is at most whose buffer is used again.
+const keptBuffer = 16 << 10
+
+// An encoder writes JSON into a buffer that is used again. What is kept of it is a copy without
+// spare room: the events of every open response are in memory until they are stored.
+type encoder struct {
+	buffer bytes.Buffer
+	json   *json.Encoder
+}
+
+var encoders = sync.Pool{New: func() any {
+	e := &encoder{}
+	e.json = json.NewEncoder(&e.buffer)
+	e.json.SetEscapeHTML(false)
+	return e
+}}
 
 // EventType returns the type of an event, which is also its name in a stream.
 func EventType(event json.RawMessage) string {

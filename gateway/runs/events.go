@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -74,7 +75,8 @@ func (l *EventLog) store(ctx context.Context) error {
 		return err
 	}
 	l.mu.Lock()
-	l.pending, l.first = l.pending[len(batch.Events):], l.first+int64(len(batch.Events))
+	// A copy: the array of the old slice would keep what is stored.
+	l.pending, l.first = slices.Clone(l.pending[len(batch.Events):]), l.first+int64(len(batch.Events))
 	l.mu.Unlock()
 	l.runs.Notify(l.id)
 	if progress.CancelAsked {
