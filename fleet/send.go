@@ -29,7 +29,7 @@ func (t *dispatch) run(ctx context.Context, yield func(parley.Delta, error) bool
 	for {
 		l, err := t.board(ctx)
 		if err != nil {
-			yield(parley.Delta{}, err)
+			yieldLast(yield, nil, nil, err)
 			return
 		}
 		if t.open(ctx, l); t.hedges() {
@@ -40,16 +40,24 @@ func (t *dispatch) run(ctx context.Context, yield func(parley.Delta, error) bool
 		case v == arrived:
 			return
 		case v != told && t.said.complete():
-			yield(parley.Delta{Usage: t.arrive(l, nil)}, nil)
+			yieldLast(yield, nil, t.arrive(l, nil), nil)
 			return
 		case v != told:
 			err = t.again(ctx, l, v, err)
 		}
 		if err != nil {
-			yield(parley.Delta{Routing: l.routing}, err) // who failed
+			yieldLast(yield, l.routing, nil, err) // who failed
 			return
 		}
 	}
+}
+
+// yieldLast yields a delta without tokens. It is not inlined: the delta would make the frame of the caller
+// larger, which stays on the stack of every open stream.
+//
+//go:noinline
+func yieldLast(yield func(parley.Delta, error) bool, routing *parley.Routing, usage *parley.Usage, err error) {
+	yield(parley.Delta{Routing: routing, Usage: usage}, err)
 }
 
 // open lets an attempt begin: what its worker says is its stream.

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -166,11 +167,9 @@ func streamMessage(x *exchange.Exchange, a *answer.Answer, form *messageShape) e
 			begun = true
 			events = form.opening(len(a.Prompts[0].Tokens))
 		}
-		for _, p := range pieces {
-			events = append(events, form.content(p)...)
-			if p.Finish != "" {
-				finish = p.Finish
-			}
+		for i := range pieces {
+			events = form.content(events, &pieces[i])
+			finish = cmp.Or(pieces[i].Finish, finish)
 		}
 		return out.SendNamed(events)
 	})
@@ -188,25 +187,15 @@ func (s *messageShape) opening(promptTokens int) []openai.MessageEvent {
 	return []openai.MessageEvent{{Type: "message_start", Message: &m}, {Type: "ping"}}
 }
 
-// content adds a piece to the block it belongs to, which may have to be begun.
-func (s *messageShape) content(p answer.Piece) (events []openai.MessageEvent) {
-	add := func(kind string, block, delta any) {
-		if s.open != kind {
-			events = append(events, s.shut()...)
-			s.open = kind
-			events = append(events,
-				openai.MessageEvent{Type: "content_block_start", Index: s.at(), ContentBlock: block})
-		}
-		if delta != nil {
-			events = append(events, openai.MessageEvent{Type: "content_block_delta", Index: s.at(), Delta: delta})
-		}
-	}
+// content appends the events of a piece, which is added to the block it belongs to.
+func (s *messageShape) content(events []openai.MessageEvent, p *answer.Piece) []openai.MessageEvent {
 	if p.Reasoning != "" {
-		add("thinking", openai.ThinkingBlock{Type: "thinking"},
+		events = s.add(events, "thinking", openai.ThinkingBlock{Type: "thinking"},
 			openai.ThinkingDelta{Type: "thinking_delta", Thinking: p.Reasoning})
 	}
 	if p.Text != "" {
-		add("text", openai.TextBlock{Type: "text"}, openai.TextDelta{Type: "text_delta", Text: p.Text})
+		events = s.add(events, "text", openai.TextBlock{Type: "text"},
+			openai.TextDelta{Type: "text_delta", Text: p.Text})
 	}
 	for _, c := range p.Calls {
 		if s.open == "tool_use" && c.Index != s.call {
@@ -214,9 +203,19 @@ func (s *messageShape) content(p answer.Piece) (events []openai.MessageEvent) {
 		}
 		s.call = c.Index
 		block := openai.ToolUseBlock{Type: "tool_use", ID: toolUseID(c.ID), Name: c.Name, Input: json.RawMessage("{}")}
-		add("tool_use", block, openai.InputDelta{Type: "input_json_delta", PartialJSON: c.Arguments})
+		events = s.add(events, "tool_use", block, openai.InputDelta{Type: "input_json_delta", PartialJSON: c.Arguments})
 	}
 	return events
+}
+
+// add appends the event of a delta. A block of another kind is ended first, and one of this kind begun.
+func (s *messageShape) add(events []openai.MessageEvent, kind string, block, delta any) []openai.MessageEvent {
+	if s.open != kind {
+		events = append(events, s.shut()...)
+		s.open = kind
+		events = append(events, openai.MessageEvent{Type: "content_block_start", Index: s.at(), ContentBlock: block})
+	}
+	return append(events, openai.MessageEvent{Type: "content_block_delta", Index: s.at(), Delta: delta})
 }
 
 func (s *messageShape) at() *int {

@@ -47,7 +47,7 @@ type Answer struct {
 	waiting atomic.Bool
 	reports bool
 	// seen is told of every delta and the index of its choice.
-	seen func(choice int, s infer.Step)
+	seen func(choice int, s *infer.Step)
 	// judged has moderators outside judge a choice that was collected to its
 	// end; nil if none is to be asked.
 	judged func(choice int, w *CollectedChoice) error
@@ -113,7 +113,7 @@ type Options struct {
 	Judged    func(choice int, w *CollectedChoice) error
 	// Seen is told of every delta and the index of its choice, settled of the usage
 	// of the complete answer, before the client is.
-	Seen    func(choice int, s infer.Step)
+	Seen    func(choice int, s *infer.Step)
 	Settled func(*parley.Usage)
 	// Grow is asked with the tokens of all choices after each delta, and reports whether
 	// there may be more; nil if there always may.
@@ -189,7 +189,11 @@ func (a *Answer) next(ctx context.Context, broken <-chan struct{}) ([]Piece, err
 func (a *Answer) gather(e infer.Event) ([]Piece, error) {
 	var pieces []Piece
 	for {
-		added, err := a.accept(e)
+		var added []Piece
+		err := a.constraint.refused(e.Err)
+		if err == nil {
+			added, err = a.accept(e.Prompt, &e.Step)
+		}
 		if err != nil && len(pieces) == 0 {
 			return nil, err
 		}
@@ -211,28 +215,25 @@ func (a *Answer) gather(e infer.Event) ([]Piece, error) {
 	}
 }
 
-// accept takes one delta. What a worker must not send is an error.
-func (a *Answer) accept(e infer.Event) ([]Piece, error) {
-	if e.Err != nil {
-		return nil, a.constraint.refused(e.Err)
-	}
-	if e.Waits() {
+// accept takes one delta of the answer to a prompt. What a worker must not send is an error.
+func (a *Answer) accept(prompt int, s *infer.Step) ([]Piece, error) {
+	if s.Waits() {
 		return nil, nil
 	}
-	d := e.Delta
+	d := &s.Delta
 	if d.Choice < 0 || d.Choice >= a.PerPrompt {
 		return nil, fmt.Errorf("the worker sent choice %d of %d", d.Choice, a.PerPrompt)
 	}
-	index := e.Prompt*a.PerPrompt + d.Choice
+	index := prompt*a.PerPrompt + d.Choice
 	c := a.Choices[index]
 	if c.halted() || a.spent && c.finish != "" {
-		return a.afterHalt(e)
+		return a.afterHalt(prompt, d)
 	}
 	if c.finish != "" && (d.Count() > 0 || d.Finish != "") {
 		return nil, fmt.Errorf("the worker sent more of choice %d after its end", d.Choice)
 	}
 	if d.PromptLogprobs != nil {
-		a.Prompts[e.Prompt].Logprobs = d.PromptLogprobs
+		a.Prompts[prompt].Logprobs = d.PromptLogprobs
 	}
 	pieces := c.add(d)
 	pieces[0].Progress = d.Progress
@@ -246,13 +247,13 @@ func (a *Answer) accept(e infer.Event) ([]Piece, error) {
 		last := &pieces[len(pieces)-1]
 		last.Finish, d.Finish = c.finish, c.finish
 	}
-	a.seen(index, infer.Step{Delta: d, Shared: e.Shared})
+	a.seen(index, s)
 	if c.halted() || a.spent {
 		a.endHalted()
 		return pieces, nil
 	}
 	if d.Usage != nil {
-		return pieces, a.settle(e.Prompt, *d.Usage)
+		return pieces, a.settle(prompt, *d.Usage)
 	}
 	return pieces, nil
 }
@@ -330,12 +331,12 @@ func (c *choice) read(text string, tokens int) string {
 
 // add takes a delta of this choice. There is at least one piece; they are the
 // caller's until the next delta.
-func (c *choice) add(d parley.Delta) []Piece {
+func (c *choice) add(d *parley.Delta) []Piece {
 	if c.muted {
 		return []Piece{c.addMuted(d)}
 	}
-	before := c.takeApart(&d)
-	shown := c.shown(&d)
+	before := c.takeApart(d)
+	shown := c.shown(d)
 	c.outputTokens += d.Count()
 	pieces := c.single[:]
 	pieces[0] = Piece{Text: shown}
@@ -415,7 +416,7 @@ func (c *choice) reason(said parley.Finish) parley.Finish {
 }
 
 // addMuted takes a delta of a choice that shows nothing.
-func (c *choice) addMuted(d parley.Delta) Piece {
+func (c *choice) addMuted(d *parley.Delta) Piece {
 	if d.Finish == "" {
 		return Piece{}
 	}
@@ -479,11 +480,11 @@ func (c *choice) halted() bool { return c.screen != nil && c.screen.halted }
 
 // afterHalt takes what a worker says of a choice after it was halted: no client
 // gets it, but it may be the account of the whole prompt.
-func (a *Answer) afterHalt(e infer.Event) ([]Piece, error) {
-	if e.Delta.Usage == nil {
+func (a *Answer) afterHalt(prompt int, d *parley.Delta) ([]Piece, error) {
+	if d.Usage == nil {
 		return nil, nil
 	}
-	return nil, a.settle(e.Prompt, *e.Delta.Usage)
+	return nil, a.settle(prompt, *d.Usage)
 }
 
 // endHalted ends an answer all of whose choices have ended, at least one of

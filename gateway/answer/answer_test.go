@@ -20,7 +20,7 @@ func pending(t *testing.T, stops []string, events ...infer.Event) *Answer {
 	return &Answer{
 		events: waiting, Prompts: make([]answeredPrompt, 1), PerPrompt: 1, open: 1,
 		Choices: []*choice{{Text: newText(tinyTokenizer().NewDecoder(true), stops), tokens: tinyTokenizer()}},
-		seen:    func(int, infer.Step) {},
+		seen:    func(int, *infer.Step) {},
 		settled: func(*parley.Usage) {},
 	}
 }
@@ -50,7 +50,8 @@ func TestTokensFollowTheText(t *testing.T) {
 	a := pending(t, []string{"STOP"})
 	var listed []parley.Token
 	for _, text := range []string{"a", "S", "T", "b", "S", "T", "O", "P", "c"} {
-		pieces, err := a.accept(said(t, text))
+		s := said(t, text).Step
+		pieces, err := a.accept(0, &s)
 		if err != nil || len(pieces) != 1 {
 			t.Fatal(pieces, err)
 		}
@@ -64,8 +65,7 @@ func TestTokensFollowTheText(t *testing.T) {
 			t.Errorf("after %q the text is %q and the tokens say %q", text, p.Text, shown.String())
 		}
 	}
-	pieces, err := a.accept(
-		infer.Event{Step: infer.Step{Delta: parley.Delta{Finish: parley.FinishLength, Usage: &parley.Usage{}}}})
+	pieces, err := a.accept(0, &infer.Step{Delta: parley.Delta{Finish: parley.FinishLength, Usage: &parley.Usage{}}})
 	if err != nil || pieces[0].Finish != parley.FinishStop || len(pieces[0].Tokens) != 0 {
 		t.Errorf("at the end: %+v, %v", pieces, err)
 	}
@@ -80,7 +80,7 @@ func TestTextOfWorkersWithoutIDs(t *testing.T) {
 	a := pending(t, []string{"STOP"})
 	var shown strings.Builder
 	for _, text := range []string{"grüß", " dich, ST", "EVE. S", "TOP and more"} {
-		pieces, err := a.accept(infer.Event{Step: infer.Step{Delta: parley.Delta{Text: text}}})
+		pieces, err := a.accept(0, &infer.Step{Delta: parley.Delta{Text: text}})
 		if err != nil {
 			t.Fatal(err)
 		}

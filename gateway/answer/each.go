@@ -49,9 +49,9 @@ func (a *Answer) eachOnce(ctx context.Context, k KeepAlive, take func([]Piece) e
 
 // alone answers one request here.
 func (a *Answer) alone(ctx context.Context, p *pinger) error {
-	err := a.work.Each(func(s infer.Step) (bool, error) {
+	err := a.work.Each(func(s *infer.Step) (bool, error) {
 		a.waiting.Store(s.Waits())
-		pieces, err := a.accept(infer.Event{Step: s})
+		pieces, err := a.accept(0, s)
 		if err == nil && len(pieces) > 0 {
 			err = p.hand(pieces)
 		}

@@ -20,7 +20,7 @@ func TestApart(t *testing.T) {
 			reader: box.Reader(nil, false, true)(),
 		}
 		for _, d := range deltas {
-			for _, p := range c.add(d) {
+			for _, p := range c.add(&d) {
 				w.Add(p)
 			}
 		}

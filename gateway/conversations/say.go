@@ -242,6 +242,11 @@ func (t *turn) deliver(ctx context.Context, keeping runs.Checkpointer) error {
 	}
 	err := t.follow(ctx, out, form)
 	keeping.Stop()
+	return t.conclude(err, out, form)
+}
+
+// conclude stores how the answer ended, and sends its end.
+func (t *turn) conclude(err error, out *exchange.EventStream, form turnShape) error {
 	if err != nil {
 		return errors.Join(err, t.finish(err))
 	}

@@ -13,8 +13,8 @@ import (
 // the request's arrival and the queue included, or as a whole. The limit on the first
 // token does not run while the model is being loaded: it begins anew when that is done.
 func bounded(limits *Admission, now func() time.Time, j *Task, next source) source {
-	return func(ctx context.Context, r *parley.Request) iter.Seq2[Step, error] {
-		return func(yield func(Step, error) bool) {
+	return func(ctx context.Context, r *parley.Request) iter.Seq2[*Step, error] {
+		return func(yield func(*Step, error) bool) {
 			within, cancel := context.WithCancelCause(ctx)
 			defer cancel(nil)
 			b := &bound{

@@ -70,17 +70,17 @@ func TestLoadingDoesNotCount(t *testing.T) {
 					loading := time.AfterFunc(c.loads, func() { w.set(parley.Residency{Loaded: time.Now()}) })
 					defer loading.Stop()
 				}
-				next := func(ctx context.Context, _ *parley.Request) iter.Seq2[Step, error] {
-					return func(yield func(Step, error) bool) {
+				next := func(ctx context.Context, _ *parley.Request) iter.Seq2[*Step, error] {
+					return func(yield func(*Step, error) bool) {
 						var token <-chan time.Time
 						if c.answers > 0 {
 							token = time.After(c.answers)
 						}
 						select {
 						case <-token:
-							yield(Step{}, nil)
+							yield(&Step{}, nil)
 						case <-ctx.Done():
-							yield(Step{}, ctx.Err())
+							yield(&Step{}, ctx.Err())
 						}
 					}
 				}

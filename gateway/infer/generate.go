@@ -76,8 +76,9 @@ func (x *Generation) Alone() bool { return len(x.requests) == 1 && x.events == n
 
 // Each has the one request answered here and hands what happens to take, until
 // that is done or fails. The end of an answer is handed over when the worker has
-// let go of it: what take does then delays no other request.
-func (x *Generation) Each(take func(Step) (done bool, err error)) error {
+// let go of it: what take does then delays no other request. A step is take's until it
+// returns.
+func (x *Generation) Each(take func(*Step) (done bool, err error)) error {
 	var last *Step
 	for s, err := range x.from(x.Context, x.requests[0]) {
 		if err != nil {
@@ -85,7 +86,7 @@ func (x *Generation) Each(take func(Step) (done bool, err error)) error {
 		}
 		x.Waiter.note(s.ticket)
 		if s.Delta.Usage != nil && last == nil {
-			last = new(s)
+			last = new(*s)
 			continue
 		}
 		if done, err := take(s); done || err != nil {
@@ -95,7 +96,7 @@ func (x *Generation) Each(take func(Step) (done bool, err error)) error {
 	if last == nil {
 		return errNoUsage
 	}
-	_, err := take(*last)
+	_, err := take(last)
 	return err
 }
 
@@ -117,7 +118,7 @@ func (x *Generation) pump(ctx context.Context, from source, prompt int, r *parle
 	complete := false
 	for s, err := range from(ctx, r) {
 		x.Waiter.note(s.ticket)
-		if !x.send(ctx, Event{prompt, s, err}) || err != nil {
+		if !x.send(ctx, Event{prompt, *s, err}) || err != nil {
 			return
 		}
 		complete = complete || s.Delta.Usage != nil

@@ -112,19 +112,19 @@ func (q *modelQueues) choose(r *parley.Request, now time.Time) (first *poolQueue
 // answer waits for a turn, as a person or a program, and then has a worker of the pool
 // answer, through wrap.
 func (q *modelQueues) answer(person bool, wrap func(parley.Worker) parley.Worker) source {
-	return func(ctx context.Context, r *parley.Request) iter.Seq2[Step, error] {
-		return func(yield func(Step, error) bool) {
+	return func(ctx context.Context, r *parley.Request) iter.Seq2[*Step, error] {
+		return func(yield func(*Step, error) bool) {
 			k, err := q.enter(r, person)
 			if err != nil {
-				yield(Step{}, err)
+				yield(&Step{}, err)
 				return
 			}
 			defer k.drop()
-			if !k.isCalled() && !yield(Step{ticket: k}, nil) {
+			if !k.isCalled() && !yield(&Step{ticket: k}, nil) {
 				return
 			}
 			if err := q.wait(ctx, r, k); err != nil {
-				yield(Step{}, err)
+				yield(&Step{}, err)
 				return
 			}
 			t := k.queue.Load()

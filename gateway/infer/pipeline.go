@@ -100,7 +100,7 @@ func (p *Pipeline) worker(j *Task) source { return direct(j.wrap(j.Model.Worker)
 // cache had no answer.
 func (p *Pipeline) queued(j *Task) source {
 	begun, next := p.now(), j.Model.queues.answer(j.Person, j.wrap)
-	return func(ctx context.Context, r *parley.Request) iter.Seq2[Step, error] {
+	return func(ctx context.Context, r *parley.Request) iter.Seq2[*Step, error] {
 		if j.Routed != nil {
 			j.Routed.CompareAndSwap(0, int64(p.now().Sub(begun)))
 		}

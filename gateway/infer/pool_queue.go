@@ -307,7 +307,7 @@ func (k *ticket) drop() {
 
 // run has the worker answer a request whose turn has come.
 func (t *poolQueue) run(
-	ctx context.Context, worker parley.Worker, r *parley.Request, k *ticket, yield func(Step, error) bool,
+	ctx context.Context, worker parley.Worker, r *parley.Request, k *ticket, yield func(*Step, error) bool,
 ) {
 	o := failed // unless it is seen to end otherwise, as when the worker panics
 	var usage *parley.Usage
@@ -315,12 +315,13 @@ func (t *poolQueue) run(
 	defer func() { t.finish(k, usage, o) }()
 	within, end := t.patient(ctx, k)
 	defer end()
+	var s Step
 	for d, err := range worker.Generate(within, r) {
 		if err != nil {
 			if o = t.blame(ctx, k, d.Routing, err); within.Err() != nil && ctx.Err() == nil {
 				o, err = inconclusive, context.Cause(within)
 			}
-			yield(Step{}, err)
+			yield(&Step{}, err)
 			return
 		}
 		if p := d.Progress; p != nil && p.Waiting {
@@ -331,7 +332,8 @@ func (t *poolQueue) run(
 		if usage = d.Usage; usage != nil && !t.computed(usage.Routing) {
 			elsewhere = true
 		}
-		if !yield(Step{Delta: d}, nil) {
+		s.Delta = d
+		if !yield(&s, nil) {
 			o = worked // it was writing
 			return
 		}

@@ -105,12 +105,12 @@ func (s *shares) isPublicPrompt(opening string) bool {
 
 // answer shares what w allows, and lets next compute the rest.
 func (s *shares) answer(w SharePolicy, loose *parley.Grammar, next source) source {
-	return func(ctx context.Context, r *parley.Request) iter.Seq2[Step, error] {
-		return func(yield func(Step, error) bool) {
+	return func(ctx context.Context, r *parley.Request) iter.Seq2[*Step, error] {
+		return func(yield func(*Step, error) bool) {
 			key := keyOf(w, r, loose)
 			found := s.find(ctx, w, key, r, next)
 			s.metrics.count(found.how)
-			counted := func(came Step, err error) bool {
+			counted := func(came *Step, err error) bool {
 				if came.Shared {
 					s.metrics.tokens.Add(float64(came.Delta.Count()))
 				}
@@ -199,9 +199,9 @@ func (s *shares) leave(ctx context.Context, key shareKey, f *flight) {
 }
 
 // replay gives a complete answer out again.
-func replay(deltas []parley.Delta, yield func(Step, error) bool) {
+func replay(deltas []parley.Delta, yield func(*Step, error) bool) {
 	for _, d := range deltas {
-		if !yield(Step{Delta: notComputed(d), Shared: true}, nil) {
+		if !yield(&Step{Delta: notComputed(d), Shared: true}, nil) {
 			return
 		}
 	}

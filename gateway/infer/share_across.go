@@ -24,8 +24,8 @@ func (s *shares) across(w SharePolicy, key shareKey, next source) source {
 	if s.config.Relay == nil || !w.Repeatable || w.Fresh {
 		return next
 	}
-	return func(ctx context.Context, r *parley.Request) iter.Seq2[Step, error] {
-		return func(yield func(Step, error) bool) {
+	return func(ctx context.Context, r *parley.Request) iter.Seq2[*Step, error] {
+		return func(yield func(*Step, error) bool) {
 			a := &relayFollower{shares: s, yield: yield, said: map[int][]parley.Token{}, ended: map[int]bool{}}
 			for range relayTries {
 				lead, follow, err := s.config.Relay.Join(ctx, key, r.Class)
@@ -53,7 +53,7 @@ func (s *shares) across(w SharePolicy, key shareKey, next source) source {
 // said is not said again: the gateway that continues repeats it from the beginning.
 type relayFollower struct {
 	shares *shares
-	yield  func(Step, error) bool
+	yield  func(*Step, error) bool
 	said   map[int][]parley.Token // by choice
 	ended  map[int]bool
 	// begun answers have said something, whole ones all.
@@ -71,13 +71,13 @@ func (a *relayFollower) follow(ctx context.Context, f *relay.Follow) relay.State
 	for {
 		deltas, state, err := f.Next(ctx)
 		for _, d := range deltas {
-			if !a.say(Step{Delta: d, Shared: true}) {
+			if !a.say(&Step{Delta: d, Shared: true}) {
 				return relay.Complete
 			}
 		}
 		switch {
 		case ctx.Err() != nil:
-			a.yield(Step{}, context.Cause(ctx))
+			a.yield(&Step{}, context.Cause(ctx))
 			return relay.Complete
 		case err != nil:
 			return relay.Alone
@@ -104,7 +104,7 @@ func (a *relayFollower) compute(ctx context.Context, r *parley.Request, l *relay
 	a.at = map[int]int{}
 	for s, err := range next(ctx, r) {
 		if err != nil {
-			a.yield(Step{}, err)
+			a.yield(&Step{}, err)
 			return false
 		}
 		switch {
@@ -124,7 +124,7 @@ func (a *relayFollower) compute(ctx context.Context, r *parley.Request, l *relay
 
 // say gives out what of a step was not said before. It reports false if nothing reads
 // it, or if it is not what was said before.
-func (a *relayFollower) say(s Step) bool {
+func (a *relayFollower) say(s *Step) bool {
 	if s.ticket != nil {
 		return a.begun || a.yield(s, nil)
 	}
@@ -132,7 +132,7 @@ func (a *relayFollower) say(s Step) bool {
 	said := a.said[d.Choice][min(a.at[d.Choice], len(a.said[d.Choice])):]
 	again := min(len(said), len(d.Tokens))
 	if !slices.Equal(said[:again], d.Tokens[:again]) {
-		a.yield(Step{}, errRelayDiffers)
+		a.yield(&Step{}, errRelayDiffers)
 		return false
 	}
 	a.at[d.Choice] += len(d.Tokens)

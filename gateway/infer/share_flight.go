@@ -81,7 +81,7 @@ func (f *flight) fly(ctx context.Context, r *parley.Request, next source) {
 
 // add lets the members have a step, and waits while all are far behind. It
 // reports false if no member is left.
-func (f *flight) add(ctx context.Context, s Step) bool {
+func (f *flight) add(ctx context.Context, s *Step) bool {
 	f.mu.Lock()
 	if s.ticket != nil {
 		f.ticket = s.ticket
@@ -127,21 +127,22 @@ func (f *flight) whole() ([]parley.Delta, bool) {
 }
 
 // follow yields the answer from its beginning.
-func (f *flight) follow(ctx context.Context, shared bool, yield func(Step, error) bool) {
-	at, told := 0, (*ticket)(nil)
+func (f *flight) follow(ctx context.Context, shared bool, yield func(*Step, error) bool) {
+	at, told, next := 0, (*ticket)(nil), Step{}
 	for {
 		s := f.since(at)
 		if s.ticket != nil && s.ticket != told {
 			told = s.ticket
-			if !yield(Step{ticket: told}, nil) {
+			if !yield(&Step{ticket: told}, nil) {
 				return
 			}
 		}
 		for _, d := range s.deltas {
-			if shared || s.relayed {
-				d = notComputed(d)
+			next = Step{Delta: d, Shared: shared || s.relayed}
+			if next.Shared {
+				next.Delta = notComputed(d)
 			}
-			if !yield(Step{Delta: d, Shared: shared || s.relayed}, nil) {
+			if !yield(&next, nil) {
 				return
 			}
 		}
@@ -149,7 +150,7 @@ func (f *flight) follow(ctx context.Context, shared bool, yield func(Step, error
 		switch {
 		case len(s.deltas) > 0:
 		case s.over && s.err != nil:
-			yield(Step{}, s.err)
+			yield(&Step{}, s.err)
 			return
 		case s.over:
 			return
@@ -157,7 +158,7 @@ func (f *flight) follow(ctx context.Context, shared bool, yield func(Step, error
 			select {
 			case <-s.changed:
 			case <-ctx.Done():
-				yield(Step{}, context.Cause(ctx))
+				yield(&Step{}, context.Cause(ctx))
 				return
 			}
 		}

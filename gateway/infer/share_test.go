@@ -16,9 +16,9 @@ import (
 func TestFlightStaysNearItsFastestMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShares(Sharing{}.WithDefaults(), time.Now)
-		next := func(context.Context, *parley.Request) iter.Seq2[Step, error] {
-			return func(yield func(Step, error) bool) {
-				for yield(Step{Delta: parley.Delta{Tokens: []parley.Token{1}}}, nil) {
+		next := func(context.Context, *parley.Request) iter.Seq2[*Step, error] {
+			return func(yield func(*Step, error) bool) {
+				for yield(&Step{Delta: parley.Delta{Tokens: []parley.Token{1}}}, nil) {
 				}
 			}
 		}

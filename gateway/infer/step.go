@@ -21,15 +21,19 @@ type Step struct {
 func (s *Step) Waits() bool { return s.ticket != nil }
 
 // A source answers requests. Sources stand in front of one another, as the
-// layers do: bounds on time, shared answers, the queue, a worker.
-type source func(ctx context.Context, r *parley.Request) iter.Seq2[Step, error]
+// layers do: bounds on time, shared answers, the queue, a worker. A step is the reader's
+// until it asks for the next one: copies at every layer would make the stack of every
+// open stream larger.
+type source func(ctx context.Context, r *parley.Request) iter.Seq2[*Step, error]
 
 // direct has a worker answer at once.
 func direct(worker parley.Worker) source {
-	return func(ctx context.Context, r *parley.Request) iter.Seq2[Step, error] {
-		return func(yield func(Step, error) bool) {
+	return func(ctx context.Context, r *parley.Request) iter.Seq2[*Step, error] {
+		return func(yield func(*Step, error) bool) {
+			var s Step
 			for d, err := range worker.Generate(ctx, r) {
-				if !yield(Step{Delta: d}, err) {
+				s.Delta = d
+				if !yield(&s, err) {
 					return
 				}
 			}

@@ -70,7 +70,7 @@ func (j *Job) Embed(ctx context.Context, p *Query, take func(input int, vector [
 			if e.Err != nil {
 				return e.Err
 			}
-			j.Record.Delta(e.Prompt, e.Step)
+			j.Record.Delta(e.Prompt, &e.Step)
 			if e.Delta.Usage != nil {
 				complete++
 			}

@@ -241,8 +241,8 @@ func (q *Request) Measured(u *parley.Usage) {
 }
 
 // Delta counts what came of an answer.
-func (q *Request) Delta(choice int, came infer.Step) {
-	a, m, d := &q.answer, q.metrics, came.Delta
+func (q *Request) Delta(choice int, came *infer.Step) {
+	a, m, d := &q.answer, q.metrics, &came.Delta
 	now := q.now()
 	if d.Routing != nil {
 		a.routing = d.Routing

@@ -35,8 +35,8 @@ type event struct {
 	ItemID       string                 `json:"item_id,omitempty"`
 	OutputIndex  *int                   `json:"output_index,omitempty"`
 	ContentIndex *int                   `json:"content_index,omitempty"`
-	Item         *openai.Item           `json:"item,omitempty"`
-	Part         *openai.ItemPart       `json:"part,omitempty"`
+	Item         json.RawMessage        `json:"item,omitempty"`
+	Part         json.RawMessage        `json:"part,omitempty"`
 	Delta        *string                `json:"delta,omitempty"`
 	Text         *string                `json:"text,omitempty"`
 	Name         string                 `json:"name,omitempty"`
@@ -65,12 +65,17 @@ func (l *eventLog) Next() int64 { return l.next }
 
 func (l *eventLog) emit(e event) {
 	e.Sequence = l.next
-	raw, err := openai.Encode(e)
+	l.next++
+	l.events = append(l.events, checked(openai.Encode(&e)))
+}
+
+// checked returns what was encoded. What an event has of an item is encoded before the event is: nested encoders
+// would need a larger stack, which every open stream would keep.
+func checked(raw []byte, err error) json.RawMessage {
 	if err != nil { // only raw JSON that was checked before goes in
 		panic(err)
 	}
-	l.next++
-	l.events = append(l.events, raw)
+	return raw
 }
 
 // Begin reports that the response exists and is being computed; a queued one waits
@@ -129,7 +134,7 @@ func (l *eventLog) Call(c answer.CallPiece) {
 	if l.item == nil || l.item.Type != kind || l.call != c.Index {
 		l.close("completed")
 		l.call = c.Index
-		l.add(openai.Item{
+		l.add(&openai.Item{
 			Type:   kind,
 			ID:     l.itemID(prefix),
 			Status: "in_progress",
@@ -161,7 +166,7 @@ func (l *eventLog) open(kind, prefix, part string) {
 		return
 	}
 	l.close("completed")
-	item := openai.Item{Type: kind, ID: l.itemID(prefix), Status: "in_progress"}
+	item := &openai.Item{Type: kind, ID: l.itemID(prefix), Status: "in_progress"}
 	if kind == openai.ItemMessage {
 		item.Role = "assistant"
 	}
@@ -172,14 +177,14 @@ func (l *eventLog) open(kind, prefix, part string) {
 		ItemID:       l.item.ID,
 		OutputIndex:  l.at(),
 		ContentIndex: new(int),
-		Part:         &l.item.Parts[0],
+		Part:         checked(l.item.Parts[0].MarshalJSON()),
 	})
 }
 
-func (l *eventLog) add(item openai.Item) {
-	l.item = &item
+func (l *eventLog) add(item *openai.Item) {
+	l.item = item
 	l.text.Reset()
-	l.emit(event{Type: "response.output_item.added", OutputIndex: l.at(), Item: l.item})
+	l.emit(event{Type: "response.output_item.added", OutputIndex: l.at(), Item: checked(l.item.MarshalJSON())})
 }
 
 // close ends the item that grows, if there is one.
@@ -235,10 +240,10 @@ func (l *eventLog) close(status string) {
 			ItemID:       l.item.ID,
 			OutputIndex:  l.at(),
 			ContentIndex: new(int),
-			Part:         &l.item.Parts[0],
+			Part:         checked(l.item.Parts[0].MarshalJSON()),
 		})
 	}
-	l.emit(event{Type: "response.output_item.done", OutputIndex: l.at(), Item: l.item})
+	l.emit(event{Type: "response.output_item.done", OutputIndex: l.at(), Item: checked(l.item.MarshalJSON())})
 	l.Response.Output = append(l.Response.Output, *l.item)
 	l.item = nil
 }

@@ -9,7 +9,12 @@ import (
 // replay brings a response's output to where it was after an event. It is
 // how what a dead process had said is shown: the events are what is left.
 func replay(r *openai.Response, raw json.RawMessage) error {
-	var e event
+	var e struct {
+		OutputIndex *int             `json:"output_index"`
+		Item        *openai.Item     `json:"item"`
+		Part        *openai.ItemPart `json:"part"`
+		Delta       *string          `json:"delta"`
+	}
 	if err := json.Unmarshal(raw, &e); err != nil {
 		return err
 	}

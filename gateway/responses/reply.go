@@ -198,7 +198,7 @@ func (r *reply) whole() error {
 		return errors.Join(err, r.failed(err))
 	}
 	for _, w := range choices {
-		r.add(w.Piece())
+		r.add(new(w.Piece()))
 	}
 	if err := r.complete(exchange.Nowhere{}); err != nil {
 		return err
@@ -211,9 +211,9 @@ func (r *reply) whole() error {
 func (r *reply) stream(out exchange.EventSink) error {
 	err := r.answer.Each(r.ctx, r.x.KeepAlive(func() error { return r.ping(out) }),
 		func(pieces []answer.Piece) error {
-			for _, p := range pieces {
+			for i := range pieces {
 				r.begin()
-				r.add(p)
+				r.add(&pieces[i])
 			}
 			return r.flush(out)
 		})
@@ -240,7 +240,7 @@ func (r *reply) begin() {
 }
 
 // add turns a piece into events.
-func (r *reply) add(p answer.Piece) {
+func (r *reply) add(p *answer.Piece) {
 	if p.Reasoning != "" {
 		r.log.Think(p.Reasoning)
 	}

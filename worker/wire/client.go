@@ -53,26 +53,17 @@ func (c *Client) Generate(ctx context.Context, q *parley.Request) iter.Seq2[parl
 
 func (c *Client) generate(ctx context.Context, q *parley.Request, yield func(parley.Delta, error) bool) {
 	sent := newCall(q, c.cfg.Window, time.Now())
-	if trace, ok := parley.TraceOf(ctx); ok {
-		sent.Trace = trace.String()
-	}
 	l, in, err := c.open(ctx)
 	if err != nil {
-		yield(parley.Delta{}, err)
+		fail(yield, err)
 		return
 	}
 	stop := context.AfterFunc(ctx, func() { in.end(context.Cause(ctx)) })
 	defer stop()
 	whole := false
 	defer func() { l.drop(in, whole) }()
-	frame, err := requestFrame(in.id, sent)
-	if err != nil {
-		whole = true // the worker has not heard of it
-		yield(parley.Delta{}, err)
-		return
-	}
-	if err := l.out.send(frame); err != nil {
-		yield(parley.Delta{}, c.cfg.Unreachable(ctx, err))
+	if whole, err = c.ask(ctx, l, in, sent); err != nil {
+		fail(yield, err)
 		return
 	}
 	if w := parley.WithdrawalOf(ctx); w != nil {
@@ -81,6 +72,27 @@ func (c *Client) generate(ctx context.Context, q *parley.Request, yield func(par
 	}
 	whole = c.readAnswer(ctx, l, in, yield)
 }
+
+// ask sends a request. It reports whether the worker has certainly not heard of it.
+func (c *Client) ask(ctx context.Context, l *link, in *recvStream, sent *call) (unheard bool, err error) {
+	if trace, ok := parley.TraceOf(ctx); ok {
+		sent.Trace = trace.String()
+	}
+	frame, err := requestFrame(in.id, sent)
+	if err != nil {
+		return true, err
+	}
+	if err := l.out.send(frame); err != nil {
+		return false, c.cfg.Unreachable(ctx, err)
+	}
+	return false, nil
+}
+
+// fail yields an error. It is not inlined: its delta would make the frame of the caller larger,
+// which stays on the stack of every open stream.
+//
+//go:noinline
+func fail(yield func(parley.Delta, error) bool, err error) { yield(parley.Delta{}, err) }
 
 // requestFrame is the frame of a request.
 func requestFrame(id uint64, sent *call) ([]byte, error) {
@@ -106,24 +118,23 @@ func (c *Client) readAnswer(ctx context.Context, l *link, in *recvStream,
 		f, err := in.read()
 		switch {
 		case err != nil:
-			yield(parley.Delta{}, c.broken(ctx, err))
-			return false
+			err = c.broken(ctx, err)
 		case f.fault != nil:
-			yield(f.delta, f.fault.Err())
-			return true
+			err = f.fault.Err()
 		}
-		if !yield(f.delta, nil) {
-			return f.delta.Usage != nil
-		}
-		if f.delta.Usage != nil {
-			return true
+		if !yield(f.delta, err) || err != nil || f.delta.Usage != nil {
+			return f.fault != nil || f.delta.Usage != nil
 		}
 		if unread += cost(&f.delta); unread >= least {
-			// A link that fails ends the answer.
-			_ = l.out.send(shortFrame(kindAck, in.id, binary.AppendUvarint(nil, uint64(unread))...))
+			l.acknowledge(in.id, unread)
 			unread = 0
 		}
 	}
+}
+
+// acknowledge lets the worker send more. A link that fails ends the answer.
+func (l *link) acknowledge(id uint64, tokens int) {
+	_ = l.out.send(shortFrame(kindAck, id, binary.AppendUvarint(nil, uint64(tokens))...))
 }
 
 // cost is how much of the window a delta takes.

@@ -20,8 +20,9 @@ type recvStream struct {
 	in, spare []byte
 	err       error
 	more      chan struct{}
-	// rest are frames that were taken and not read.
-	rest []byte
+	// rest are frames that were taken and not read; frame is the one that was read last.
+	rest  []byte
+	frame answerFrame
 }
 
 // add puts a frame in, if there is room for it, and wakes the reader. A reader that is
@@ -91,9 +92,12 @@ type answerFrame struct {
 	fault *Fault
 }
 
-// read reads the next frame. Frames of nothing but tokens that have come already
-// are one delta: each delta has a cost at every step on its way.
-func (s *recvStream) read() (f answerFrame, err error) {
+// read reads the next frame, which is the caller's until the next read. Frames of nothing
+// but tokens that have come already are one delta: each delta has a cost at every step
+// on its way.
+func (s *recvStream) read() (f *answerFrame, err error) {
+	f = &s.frame
+	*f = answerFrame{}
 	if len(s.rest) == 0 {
 		if err := s.take(); err != nil {
 			return f, err
