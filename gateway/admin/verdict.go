@@ -250,7 +250,7 @@ func (p *State) byLimit() *Diagnosis {
 		return v
 	}
 	most := p.Limited[0]
-	v.Sentence = fmt.Sprintf("%s of the last minute exceeded a limit of organisation %s: %s",
+	v.Sentence = fmt.Sprintf("%s of the last minute exceeded a limit in organisation %s: %s",
 		p.of(p.Rates.Limited), most.Organization, most.Limit)
 	if more := len(p.Limited) - 1; more > 0 {
 		v.Sentence += fmt.Sprintf(" (other limits that were exceeded: %d)", more)

@@ -21,12 +21,12 @@ func TestLimitsAreNamed(t *testing.T) {
 	}{
 		"a budget": {
 			[]*RequestRecord{refused("acme", budget, time.Second), refused("acme", budget, 6*time.Second)},
-			"12 of 12 requests of the last minute exceeded a limit of organisation acme: " + budget + ".",
+			"12 of 12 requests of the last minute exceeded a limit in organisation acme: " + budget + ".",
 			"Raise it under Keys, or ask acme to send less.",
 		},
 		"two limits": {
 			[]*RequestRecord{refused("beta", rate, 1), refused("acme", budget, 2), refused("acme", budget, 3)},
-			"12 of 12 requests of the last minute exceeded a limit of organisation acme: " + budget +
+			"12 of 12 requests of the last minute exceeded a limit in organisation acme: " + budget +
 				" (other limits that were exceeded: 1).",
 			"Raise it under Keys, or ask acme to send less.",
 		},

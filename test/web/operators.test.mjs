@@ -119,7 +119,7 @@ inEveryLook('usage counts what was answered, and neither titles nor what was ref
 inEveryLook('the headline names the organisation over its budget, and the pages have one word for it', async (options, name) => {
   for (let n = 0; n < 8; n++) assert.equal((await ask(keys.site)).status, 429);
   const page = await openWith(rig, keys.boss, '/admin#now', '.verdict h1', options);
-  await page.locator('.verdict h1', { hasText: /\d+ of \d+ requests of the last minute exceeded a limit of organisation acme: .*budget/ }).waitFor();
+  await page.locator('.verdict h1', { hasText: /\d+ of \d+ requests of the last minute exceeded a limit in organisation acme: .*budget/ }).waitFor();
   await shot(page, `admin-budget-${name}`);
   for (const part of await page.locator('header nav a').evaluateAll((all) => all.map((a) => a.getAttribute('href')))) {
     await page.evaluate((p) => (location.hash = p), part);
