@@ -57,9 +57,11 @@ test: ## everything a change must pass; installs what it needs, and prints what 
 # slow programs that define what is correct run all cases (`make unit` takes some of them),
 # every page is tested in four looks (`make pages` has one for each file of tests), staticcheck examines the functions of
 # all dependencies for five of its checks (`make check` runs the others), and `go fix` proposes newer forms of what is
-# correct.
+# correct. Of the workers that fail under load, `make unit` has those that are killed and those that are restarted;
+# `make chaos` has those that stand still, are cut off or send damaged blocks, which fleet, worker/wire and worker/kvwire
+# test in parts.
 .PHONY: test-long
-test-long: fix staticcheck release helm cases pages-all test-cold ## what takes long and rarely finds anything: go fix, all of staticcheck, release builds, the chart rendered by Helm, all cases of kernels and models, pages in all looks, the cost of make test
+test-long: fix staticcheck release helm cases chaos pages-all test-cold ## what takes long and rarely finds anything: go fix, all of staticcheck, release builds, the chart rendered by Helm, all cases of kernels and models, workers that fail, pages in all looks, the cost of make test
 
 .PHONY: staticcheck
 staticcheck: ## all checks of staticcheck; make check leaves out S1011, SA4017, SA4018, SA4023 and SA5012

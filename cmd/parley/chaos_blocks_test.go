@@ -90,6 +90,7 @@ func faultyWay(t *testing.T, target string, faults []*blockFault) string {
 // TestFaultyBlocks restarts and kills workers in turn under 64 streams, while blocks that
 // workers fetch from each other are damaged, cut off and held up.
 func TestFaultyBlocks(t *testing.T) {
+	leftToChaos(t)
 	c := newCrew(t)
 	faults := blockFaults()
 	for range 3 {

@@ -14,6 +14,7 @@ import (
 // TestCutNetwork has one of three workers in a network of its own, and takes the
 // cable out for longer than anybody waits: no connection ends, nothing arrives.
 func TestCutNetwork(t *testing.T) {
+	leftToChaos(t)
 	space, cable := fmt.Sprintf("parley%d", os.Getpid()), fmt.Sprintf("pa%d", os.Getpid())
 	ip := func(args ...string) error {
 		if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {

@@ -26,7 +26,19 @@ import (
 	"parley/internal/supervise"
 )
 
-var chaosFor = flag.Duration("chaos", 3*time.Second, "how long workers are killed, stopped and restarted under load")
+// chaosBriefly is how long workers are killed unless a test is asked for more.
+const chaosBriefly = 3 * time.Second
+
+var chaosFor = flag.Duration("chaos", chaosBriefly, "how long workers are killed, stopped and restarted under load")
+
+// leftToChaos skips a test that keeps all processors busy for long. What it shows of whole processes, the packages
+// fleet, worker/wire and worker/kvwire test in parts.
+func leftToChaos(t *testing.T) {
+	t.Helper()
+	if *chaosFor == chaosBriefly {
+		t.Skip("NOT RUN: takes long: make chaos")
+	}
+}
 
 // chaosStreams is how many answers are written at any time.
 const chaosStreams = 64
@@ -346,7 +358,10 @@ func (c *crew) under(what string, do func()) {
 // a second worker asked where the first takes long.
 func TestKilledWorkers(t *testing.T) {
 	t.Run("plain", func(t *testing.T) { killEverySecond(startCrew(t, 3)) })
-	t.Run("hedged", func(t *testing.T) { killEverySecond(startCrew(t, 3, "--hedge-after", "500ms")) })
+	t.Run("hedged", func(t *testing.T) {
+		leftToChaos(t)
+		killEverySecond(startCrew(t, 3, "--hedge-after", "500ms"))
+	})
 }
 
 func killEverySecond(c *crew) {
@@ -368,6 +383,7 @@ func killEverySecond(c *crew) {
 
 // TestStoppedWorkers has a worker stand still for a while, again and again.
 func TestStoppedWorkers(t *testing.T) {
+	leftToChaos(t)
 	c := startCrew(t, 3)
 	c.under("SIGSTOP", func() {
 		for end, i := time.Now().Add(*chaosFor), 0; time.Now().Before(end); i++ {
