@@ -2,15 +2,20 @@ package main
 
 import (
 	"bufio"
+	"encoding/json"
 	"errors"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"parley/cli/fleetctl"
 	"parley/cli/remote"
+	"parley/fleet"
 	"parley/internal/supervise"
 )
 
@@ -74,9 +79,9 @@ func TestFleetUp(t *testing.T) {
 }
 
 // TestFleetUpScales starts a fleet whose size follows the load: its workers register by
-// themselves, and it says how many are wanted and why.
+// themselves, and it says how many are wanted and why. The budget pays for fewer than the minimum.
 func TestFleetUpScales(t *testing.T) {
-	cmd := fleetUp(t, unused(t), "--min", "2", "--max", "3")
+	cmd := fleetUp(t, unused(t), "--min", "3", "--max", "3", "--price", "2", "--budget", "5")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -94,7 +99,7 @@ func TestFleetUpScales(t *testing.T) {
 			up = 0
 		case strings.Contains(line, " up ") && strings.Contains(line, " local "):
 			up++
-		case strings.HasPrefix(line, "Workers wanted: 2, because 2 is the minimum"):
+		case strings.HasPrefix(line, "Workers wanted: 2, because 2 is what 5 an hour pays for; 3 are wanted"):
 			wanted = true
 		}
 	}
@@ -103,6 +108,153 @@ func TestFleetUpScales(t *testing.T) {
 	}
 	if err := cmd.Wait(); err != nil || up != 2 || !wanted {
 		t.Errorf("it ended with %v; %d workers were up, and two were wanted: %v", err, up, wanted)
+	}
+}
+
+// A scaledFleet is a fleet that follows its load, and what is asked of it.
+type scaledFleet struct {
+	*remote.Client
+	t *testing.T
+}
+
+// workers returns those that the gateway knows.
+func (f *scaledFleet) workers() []fleet.Standing {
+	workers, err := fleetctl.Standings(f.t.Context(), f.Client)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return workers
+}
+
+// up counts the workers that take requests.
+func (f *scaledFleet) up() (n int) {
+	for _, w := range f.workers() {
+		if w.State == fleet.Up {
+			n++
+		}
+	}
+	return n
+}
+
+// ask begins an answer that is always the same, computed anew, and long.
+func (f *scaledFleet) ask() *http.Response {
+	const body = `{"model":"polly-mini","stream":true,"ignore_eos":true,"max_tokens":800,"temperature":0,` +
+		`"messages":[{"role":"user","content":"Tell me a story."}]}`
+	req, err := http.NewRequestWithContext(f.t.Context(), http.MethodPost, f.Root+"/v1/chat/completions",
+		strings.NewReader(body))
+	if err != nil {
+		f.t.Error(err)
+		return nil
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Cache-Control", "no-store")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		f.t.Error(err)
+		return nil
+	}
+	return resp
+}
+
+// text reads an answer to its end.
+func (f *scaledFleet) text(resp *http.Response) (text string) {
+	if resp == nil {
+		return ""
+	}
+	defer resp.Body.Close()
+	for lines := bufio.NewReader(resp.Body); ; {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			f.t.Errorf("an answer broke off after %d bytes: %v", len(text), err)
+			return text
+		}
+		event, _ := strings.CutPrefix(strings.TrimSpace(line), "data: ")
+		if event == "[DONE]" {
+			return text
+		}
+		var chunk struct {
+			Choices []struct{ Delta struct{ Content string } }
+		}
+		if json.Unmarshal([]byte(event), &chunk) == nil && len(chunk.Choices) > 0 {
+			text += chunk.Choices[0].Delta.Content
+		}
+	}
+}
+
+// wave asks several times at once, and returns the answers when all are there.
+func (f *scaledFleet) wave() []string {
+	texts := make([]string, 8)
+	var all sync.WaitGroup
+	for i := range texts {
+		all.Go(func() { texts[i] = f.text(f.ask()) })
+	}
+	all.Wait()
+	return texts
+}
+
+// TestFleetUpFollowsItsLoad has a fleet without a worker wake for requests, which wait for that, and become smaller
+// while answers are under way, none of which fails or changes.
+func TestFleetUpFollowsItsLoad(t *testing.T) {
+	addr := unused(t)
+	cmd := fleetUp(t, addr, "--min", "0", "--max", "2", "--idle", "2s", "--steady", "8s", "--day", "5m")
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Wait() })
+	client, err := remote.New("http://" + addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &scaledFleet{client, t}
+	until(t, "a worker starts", func() bool {
+		_, err := fleetctl.Standings(t.Context(), client)
+		return err == nil && f.up() > 0
+	})
+	var texts []string
+	var two bool
+	for !two && !t.Failed() { // a machine that is slow may end what it started before that is ready
+		until(t, "no worker is left, because no request comes", func() bool { return len(f.workers()) == 0 })
+		answered := make(chan []string, 1)
+		go func() { answered <- f.wave() }()
+		until(t, "workers start", func() bool { two = two || f.up() == 2; return f.up() > 0 })
+		texts = append(texts, <-answered...)
+		until(t, "there are two, or fewer again", func() bool { two = two || f.up() == 2; return two || f.up() == 0 })
+	}
+	var rest sync.WaitGroup
+	var mutex sync.Mutex
+	live, asked := 0, time.Time{}
+	until(t, "one of the workers leaves, while few requests come", func() bool {
+		if time.Since(asked) > 1500*time.Millisecond { // two thirds of what one worker is believed to serve at first
+			asked = time.Now()
+			rest.Go(func() {
+				text := f.text(f.ask())
+				mutex.Lock()
+				defer mutex.Unlock()
+				texts = append(texts, text)
+			})
+		}
+		up := 0
+		for _, w := range f.workers() {
+			if w.State == fleet.Up {
+				up++
+			} else {
+				live = max(live, w.Answering)
+			}
+		}
+		return up == 1
+	})
+	rest.Wait()
+	t.Logf("%d answers of the worker that left were under way", live)
+	for i, text := range texts {
+		if text != texts[0] || len(text) < 100 {
+			t.Errorf("answer %d of %d is %.60q…, the first %.60q…", i, len(texts), text, texts[0])
+		}
+	}
+	for _, w := range f.workers() {
+		if w.Failed+w.Lost > 0 {
+			t.Errorf("worker %s failed %d requests and was lost with %d", w.Name, w.Failed, w.Lost)
+		}
 	}
 }
 

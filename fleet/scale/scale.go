@@ -198,6 +198,8 @@ func (s *Scaler) learn(state *State, now time.Time) {
 	s.short.see(s.rate-chance, now, s.cfg.Day/forgetParts)
 	if state.Arrived > s.last.Arrived || state.Queued+state.Streams > 0 {
 		s.busy = now
+	} else if now.Sub(s.busy) >= s.cfg.Idle {
+		s.rate, s.begun = 0, 0 // else an average of what came long ago would keep a worker for as long again
 	}
 	// Of workers that came or went meanwhile all are counted: better too little is believed of each.
 	if ready := float64(max(state.Ready, s.last.Ready)); ready > 0 {
