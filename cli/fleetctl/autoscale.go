@@ -2,6 +2,7 @@ package fleetctl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -26,6 +27,7 @@ type autoscaler struct {
 	role     parley.WorkerRole // the workers that it scales; all if empty
 	sights   sights
 	reporter reporter
+	memory   scalerMemory
 	// said is the latest line about it: the goroutine that scales writes it for others.
 	said atomic.Pointer[string]
 	tell io.Writer // each line that differs from the one before; may be nil
@@ -52,6 +54,7 @@ func (a *autoscaler) run(ctx context.Context) {
 		if other := a.standsBy(); other != "" {
 			line = fmt.Sprintf("Standing by: %s scales %s.\n", other, a.reporter.target)
 		}
+		err = errors.Join(err, a.memory.save(ctx, a.scaler, now, false))
 		if err != nil {
 			line = fmt.Sprintf("Scaling: %v\n", err)
 		}
@@ -62,6 +65,9 @@ func (a *autoscaler) run(ctx context.Context) {
 		case <-ctx.Done():
 		case <-time.After(scaleEvery):
 		}
+	}
+	if err := a.memory.save(context.WithoutCancel(ctx), a.scaler, time.Now(), true); err != nil && a.tell != nil {
+		fmt.Fprintln(a.tell, err)
 	}
 }
 
@@ -143,6 +149,7 @@ func (a *autoscaler) String() string {
 // scaleFlags are what the commands that scale have in common.
 type scaleFlags struct {
 	scale.Config
+	memory string
 }
 
 func (f *scaleFlags) add(flags *pflag.FlagSet) {
@@ -152,6 +159,7 @@ func (f *scaleFlags) add(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.Steady, "steady", 5*time.Minute, "let a worker leave when fewer were enough for `DURATION`")
 	flags.DurationVar(&f.Idle, "idle", 10*time.Minute, "with --min 0, let all leave after `DURATION` without requests")
 	flags.DurationVar(&f.Day, "day", 24*time.Hour, "expect the load to repeat itself after `DURATION`")
+	flags.StringVar(&f.memory, "memory", "", "keep the load by time of day and week in `FILE`, for the next start")
 	flags.Float64Var(&f.Price, "price", 0, "a worker costs this `AMOUNT` an hour")
 	flags.Float64Var(&f.Budget, "budget", 0, "let all workers together cost at most this `AMOUNT` an hour")
 }

@@ -69,7 +69,9 @@ To start and stop processes on this machine, use parley fleet up --max.` + fleet
 				role:     parley.WorkerRole(role),
 				sights:   sights{pool: pool},
 				reporter: reporter{config: flags.Config},
+				memory:   scalerMemory{path: flags.memory},
 			}
+			a.memory.recall(scaler, cmd.ErrOrStderr())
 			switch {
 			case advise:
 				a.hands = advisor{}

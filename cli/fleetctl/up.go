@@ -1,6 +1,7 @@
 package fleetctl
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -146,7 +147,9 @@ func (p *upPlan) runScaled(ctx context.Context, out io.Writer, parts *sync.WaitG
 		scaler:   scaler,
 		hands:    hands,
 		reporter: reporter{config: p.scale.Config, target: "processes"},
+		memory:   scalerMemory{path: cmp.Or(p.scale.memory, filepath.Join(p.dir, "scaler.json"))},
 	}
+	a.memory.recall(scaler, out)
 	parts.Go(func() {
 		a.run(ctx)
 		hands.all.Wait()
