@@ -58,6 +58,9 @@ func (c *CUDA) NewKV(s compute.KVShape) error {
 		}
 	}
 	c.pool = pool{shape: s, at: at, aside: aside{moving: map[int32]struct{}{}}}
+	if err := c.pool.bounce.open(c.driver); err != nil {
+		return fmt.Errorf("cuda: no %d KiB of pinned memory for copies of blocks: %w", 2*bounceBytes>>10, err)
+	}
 	return c.loadAttend(s.HeadDim)
 }
 
@@ -96,8 +99,7 @@ func (c *CUDA) ReadBlock(dst []byte, block int32, at int) {
 		return
 	}
 	c.join([]int32{block})
-	c.must(c.driver.Download(dst, from))
-	c.must(c.driver.Synchronize())
+	c.downloadBounced(dst, from)
 }
 
 // WriteBlock copies bytes that were read into the pool.
@@ -110,8 +112,7 @@ func (c *CUDA) WriteBlock(block int32, at int, src []byte) {
 		return
 	}
 	c.join([]int32{block})
-	c.must(c.driver.Upload(to, src))
-	c.must(c.driver.Synchronize())
+	c.uploadBounced(to, src)
 }
 
 // Pin lets blocks be copied to and from memory outside the Go heap while steps are computed:

@@ -227,9 +227,10 @@ type job struct {
 // A pool is the key/value pool: [block][layer][keys, values][head], in each
 // [16 tokens][dim] and the scales of the tokens in types that have some; see kernels/pool.cuh.
 type pool struct {
-	shape compute.KVShape
-	at    libcuda.Address
-	aside aside
+	shape  compute.KVShape
+	at     libcuda.Address
+	aside  aside
+	bounce bounce
 }
 
 // poolArgs is the pool as kernels see it.
