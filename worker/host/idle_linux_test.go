@@ -22,7 +22,7 @@ const (
 	// idleBar is how many times as much processor time a fleet may take that could move blocks
 	// and never does.
 	idleBar = 1.01
-	// idleRequests are made in a round, four times: twice on each side.
+	// idleRequests are made in a round, six times: twice by each fleet.
 	idleRequests = 16
 	// idleRounds are made before the first judgement; the next one is made after twice as many.
 	idleRounds = 100
@@ -35,9 +35,12 @@ const (
 // TestIdleTransfers answers requests that share nothing, by two workers behind a gateway that
 // moves blocks and by two others behind one that does not, in turns. What is compared is processor
 // time, of gateway and workers together: on a machine that is fully used it is what throughput
-// depends on, and other programs change it little. A round goes from one side to the other and
-// back, so that what becomes slower or faster meanwhile meets both. It ends when the interval of
+// depends on, and other programs change it little. A round goes from one fleet to the next and
+// back, so that what becomes slower or faster meanwhile meets all. It ends when the interval of
 // the ratio lies on one side of the bar.
+//
+// A third fleet is a control: it is as the second one. What their ratio differs from 1 is what the measurement
+// itself is wrong by, such as for where memory lies. The first one is compared with the mean of both.
 func TestIdleTransfers(t *testing.T) {
 	if *idleFor == 0 {
 		t.Skip("NOT RUN: a measurement: make kv-idle")
@@ -48,36 +51,37 @@ func TestIdleTransfers(t *testing.T) {
 		_, urlB := startWorker(t, ServerConfig{Key: transferKey}, model)
 		return startFleetOf(t, c, urlA, urlB)
 	}
-	off, on := pair(fleet.Config{NoTransfers: true}), pair(fleet.Config{})
+	fleets := [...]*fleet.Fleet{pair(fleet.Config{}), pair(fleet.Config{NoTransfers: true}),
+		pair(fleet.Config{NoTransfers: true})}
 	rng := rand.New(rand.NewPCG(24, 4))
 	// Collections of garbage are made at the end of each load, in its time, not in the middle of any.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
-	idleLoad(t, off, rng)
-	idleLoad(t, on, rng)
-	var cpu, wall idleRatios
+	for _, f := range fleets {
+		idleLoad(t, f, rng)
+	}
+	var cpu, wall, control idleRatios
 	for began, next := time.Now(), idleRounds; ; {
-		sides := [4]*fleet.Fleet{on, off, off, on}
-		if len(cpu)%2 == 1 {
-			sides = [4]*fleet.Fleet{off, on, on, off}
+		var took [len(fleets)]idleTimes
+		order := rng.Perm(len(fleets))
+		for i := range 2 * len(order) {
+			k := order[min(i, 2*len(order)-1-i)]
+			one := idleLoad(t, fleets[k], rng)
+			took[k].cpu, took[k].wall = took[k].cpu+one.cpu, took[k].wall+one.wall
 		}
-		var with, without idleTimes
-		for _, f := range sides {
-			took := idleLoad(t, f, rng)
-			if f == on {
-				with.cpu, with.wall = with.cpu+took.cpu, with.wall+took.wall
-			} else {
-				without.cpu, without.wall = without.cpu+took.cpu, without.wall+took.wall
-			}
-		}
-		cpu, wall = append(cpu, with.cpu/without.cpu), append(wall, with.wall/without.wall)
+		cpu = append(cpu, 2*took[0].cpu/(took[1].cpu+took[2].cpu))
+		wall = append(wall, 2*took[0].wall/(took[1].wall+took[2].wall))
+		control = append(control, took[1].cpu/took[2].cpu)
 		late := time.Since(began) >= *idleFor
 		if len(cpu) < next && !late {
 			continue
 		}
 		next *= 2
-		wall.report("time")
-		at := cpu.report("processor time")
+		control.report("processor time without transfers against the same")
+		wall.report("time with transfers against without")
+		at := cpu.report("processor time with transfers against without")
 		switch {
+		case late && len(cpu) < idleRounds:
+			t.Fatalf("undecided after %v: %d rounds are too few to judge by", *idleFor, len(cpu))
 		case at.High <= idleBar:
 			return
 		case at.Low > idleBar:
@@ -97,8 +101,8 @@ type idleRatios []float64
 // report prints the mean of the ratios, and how sure it is.
 func (r idleRatios) report(what string) stat.Interval {
 	mean, at := stat.TrimmedInterval(r, idleTrim, idleCoverage)
-	fmt.Printf("%s of %d requests with transfers against without, mean of the middle %.0f %% of %d rounds: %.4f, "+
-		"%.1f %% interval %.4f to %.4f (bar %.2f of processor time)\n", what, 2*idleRequests, 100*(1-2*idleTrim),
+	fmt.Printf("%s, %d requests, mean of the middle %.0f %% of %d rounds: %.4f, "+
+		"%.1f %% interval %.4f to %.4f (bar %.2f of processor time with transfers)\n", what, 2*idleRequests, 100*(1-2*idleTrim),
 		len(r), mean, 100*idleCoverage, at.Low, at.High, idleBar)
 	return at
 }
