@@ -92,7 +92,8 @@ func (c *CUDA) Close() error {
 		errs = append(errs, c.driver.Unpin(m))
 	}
 	c.memory, c.pinned, c.arenas = nil, nil, nil
-	errs = append(errs, c.staging.close(c.driver), c.pool.bounce.close(c.driver), c.step.close(c.driver), c.choice.close(c.driver), c.driver.Close())
+	errs = append(errs, c.staging.close(c.driver), c.pool.bounce.close(c.driver), c.step.close(c.driver),
+		c.choice.close(c.driver), c.driver.Close())
 	if c.failed != nil {
 		return nil // it was said when it happened
 	}

@@ -102,8 +102,8 @@ type idleRatios []float64
 func (r idleRatios) report(what string) stat.Interval {
 	mean, at := stat.TrimmedInterval(r, idleTrim, idleCoverage)
 	fmt.Printf("%s, %d requests, mean of the middle %.0f %% of %d rounds: %.4f, "+
-		"%.1f %% interval %.4f to %.4f (bar %.2f of processor time with transfers)\n", what, 2*idleRequests, 100*(1-2*idleTrim),
-		len(r), mean, 100*idleCoverage, at.Low, at.High, idleBar)
+		"%.1f %% interval %.4f to %.4f (bar %.2f of processor time with transfers)\n", what, 2*idleRequests,
+		100*(1-2*idleTrim), len(r), mean, 100*idleCoverage, at.Low, at.High, idleBar)
 	return at
 }
 
