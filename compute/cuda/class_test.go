@@ -86,7 +86,7 @@ func TestRowAloneInMLP(t *testing.T) {
 }
 
 // TestRowAloneOnWarpgroups meets each kernel that uses warpgroups, with one tile of outputs more than the interpreter
-// has multiprocessors: that one is divided into parts where the kernel can. Rows end before the last tile does.
+// has multiprocessors, and rows that end before the last tile does.
 func TestRowAloneOnWarpgroups(t *testing.T) {
 	const kind, outputs = weights.BF16, 4*128 + 88
 	loaded := func(t *testing.T) *CUDA {
@@ -106,7 +106,7 @@ func TestRowAloneOnWarpgroups(t *testing.T) {
 	for i, k := range c.matrices[kind] {
 		if k.stage > 0 {
 			t.Run(k.Name, func(t *testing.T) {
-				c, rows := loaded(t), k.rows+19
+				c, rows := loaded(t), 2*k.rows-13
 				c.matrices[kind] = c.matrices[kind][i : i+1]
 				among(t, rows, productOf(t, c, kind, rows, 192, outputs), product)
 			})
@@ -115,12 +115,49 @@ func TestRowAloneOnWarpgroups(t *testing.T) {
 	for i, k := range c.pairs {
 		if k.stage > 0 {
 			t.Run(k.Name, func(t *testing.T) {
-				for _, rows := range []int{k.rows - 13, k.rows + 19} {
+				for _, rows := range []int{k.rows - 13, 2*k.rows - 13} {
 					c := loaded(t)
 					c.pairs = c.pairs[i : i+1]
 					among(t, rows, gatedRowOf(t, c, rows, outputs), mlp)
 				}
 			})
+		}
+	}
+}
+
+// TestKernelsByLoad pins which kernels the measurements of NOTES.md chose on 132 multiprocessors.
+func TestKernelsByLoad(t *testing.T) {
+	c := newBackend(t)
+	if err := c.loadMatrix(weights.BF16); err != nil {
+		t.Fatal(err)
+	}
+	c.device.Multiprocessor = 132
+	for _, s := range []struct {
+		name          string
+		pair          bool
+		rows, outputs int
+		want          string
+	}{
+		{"o of 14B", false, 32, 5120, "linear_bf16_32_2"},
+		{"o of 14B", false, 64, 5120, "linear_bf16_64_8"},
+		{"o of 14B", false, 128, 5120, "linear_bf16_64_8"},
+		{"o of 14B", false, 256, 5120, "linear_bf16_96_8"},
+		{"q, k and v of 14B", false, 256, 7168, "linear_bf16_128_8"},
+		{"o of 1B", false, 64, 2048, "linear_bf16_32_4"},
+		{"o of 1B", false, 128, 2048, "linear_bf16_64_8"},
+		{"a prompt of 8B", false, 8000, 4096, "linear_bf16_256_8"},
+		{"gate and up of 14B", true, 64, 17408, "pair_bf16_64_4"},
+		{"gate and up of 14B", true, 192, 17408, "pair_bf16_96_8"},
+		{"gate and up of 14B", true, 224, 17408, "pair_bf16_112_8"},
+		{"gate and up of 14B", true, 256, 17408, "pair_bf16_128_8"},
+		{"gate and up of 1B", true, 128, 8192, "pair_bf16_64_4"},
+	} {
+		all := c.matrices[weights.BF16]
+		if s.pair {
+			all = c.pairs
+		}
+		if k := c.kernelFor(all, s.rows, s.outputs, 0); k.Name != s.want {
+			t.Errorf("%s with %d rows: %s, want %s", s.name, s.rows, k.Name, s.want)
 		}
 	}
 }

@@ -98,10 +98,12 @@ func hopperShapes(t weights.DType) []matrixKernel {
 		return eightShapes()
 	}
 	if !quantized(t) {
-		return hopperShapes16("linear_"+layouts[t].name, 1,
-			[]hopperTile{{1, 8, 3, 8}, {2, 8, 4, 4}, {4, 8, 3, 4}, {2, 16, 3, 4}, {4, 16, 5, 2}, {2, 32, 5, 2},
-				{4, 32, 4, 2}, {2, 64, 4, 2}, {4, 64, 3, 2}, {8, 64, 8, 1}, {8, 80, 8, 1}, {8, 96, 7, 1},
-				{4, 128, 4, 1}, {8, 128, 6, 1}, {8, 256, 4, 1}})
+		tiles := []hopperTile{{1, 8, 3, 8}, {2, 8, 4, 4}, {4, 8, 3, 4}, {2, 16, 3, 4}, {4, 16, 5, 2}, {2, 32, 5, 2},
+			{4, 32, 4, 2}, {2, 64, 4, 2}, {4, 64, 3, 2}, {8, 64, 8, 1}, {4, 128, 4, 1}, {8, 128, 6, 1}, {8, 256, 4, 1}}
+		if t == weights.BF16 {
+			tiles = append(tiles, hopperTile{8, 96, 7, 1})
+		}
+		return hopperShapes16("linear_"+layouts[t].name, 1, tiles, 0.2)
 	}
 	l := layouts[t]
 	few := []quantTile{{"8", 1, 1, 8, 4, 3, 4}, {"8_tall", 2, 1, 8, 1, 5, 4}, {"32", 2, 1, 32, 4, 3, 2},
@@ -138,12 +140,13 @@ var pairTiles = []hopperTile{{1, 8, 3, 4}, {2, 8, 4, 2}, {4, 8, 3, 2}, {2, 16, 4
 	{4, 32, 5, 1}, {2, 64, 6, 1}, {4, 64, 4, 1}, {8, 96, 5, 1}, {8, 112, 4, 1}, {8, 128, 4, 1}}
 
 // hopperShapes16 lists kernels for 16-bit matrices, each with the given number of
-// matrices (sides) at once. Those for more than 64 rows or 4 strips use warpgroups.
-func hopperShapes16(name string, sides int, tiles []hopperTile) (all []matrixKernel) {
+// matrices (sides) at once. Those for more than 64 rows or 4 strips use warpgroups, and come last; busy is which
+// share of the multiprocessors these must give work to.
+func hopperShapes16(name string, sides int, tiles []hopperTile, busy float64) (all []matrixKernel) {
 	for _, s := range tiles {
-		threads, resident, stage := s.strips*32+32, 2, 0
+		threads, resident, stage, share := s.strips*32+32, 2, 0, 0.
 		if s.rows > 64 || s.strips > 4 {
-			threads = s.strips*32 + 128
+			share, threads = busy, s.strips*32+128
 			stage = sides*s.strips*2048 + s.rows*128
 		}
 		switch {
@@ -160,6 +163,7 @@ func hopperShapes16(name string, sides int, tiles []hopperTile) (all []matrixKer
 			rows:     s.rows,
 			resident: resident,
 			stage:    stage,
+			busy:     share,
 		})
 	}
 	return all
@@ -324,7 +328,7 @@ func (c *CUDA) loadMatrix(t weights.DType) error {
 		all = hopperShapes(t)
 		if t == weights.BF16 {
 			pairs = len(pairTiles)
-			all = append(all, hopperShapes16("pair_"+layouts[t].name, 2, pairTiles)...)
+			all = append(all, hopperShapes16("pair_"+layouts[t].name, 2, pairTiles, 0.75)...)
 		}
 	}
 	var shapes []libcuda.Kernel

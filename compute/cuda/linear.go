@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"fmt"
+	"slices"
 
 	"parley/compute/libcuda"
 	"parley/model/weights"
@@ -154,7 +155,15 @@ func (c *CUDA) productFloat(in *input, j *job) {
 // tile, the one of that many rows. All give the same bits.
 func (c *CUDA) kernelFor(all []matrixKernel, rows, outputs, tile int) *matrixKernel {
 	if all[0].stage > 0 {
-		return c.quickest(all, rows, outputs, tile)
+		if k := c.quickest(all, rows, outputs, tile); k != nil {
+			return k
+		}
+	}
+	if n := slices.IndexFunc(all, func(k matrixKernel) bool { return k.busy > 0 }); n >= 0 {
+		if k := c.byGroups(all[n:], rows, outputs, tile); k != nil {
+			return k
+		}
+		all = all[:n]
 	}
 	wanted := rows
 	if tile != 0 {
@@ -187,30 +196,43 @@ func (c *CUDA) kernelFor(all []matrixKernel, rows, outputs, tile int) *matrixKer
 		all[best].blocks(rows, outputs) < c.device.Multiprocessor*3/4 {
 		best--
 	}
-	if all[best].stage > 0 {
-		return c.quickest(all, rows, outputs, tile)
+	if all[best].stage > 0 && tile == 0 {
+		return c.quickest(all, rows, outputs, 0)
 	}
 	return &all[best]
 }
 
+// byGroups chooses one of the kernels with warpgroups, or none if those without are quicker: it must give work to
+// enough multiprocessors, and to nearly all where tiles have experts.
+func (c *CUDA) byGroups(groups []matrixKernel, rows, outputs, tile int) *matrixKernel {
+	k := c.quickest(groups, rows, outputs, tile)
+	if k == nil || tile > 64 { // there are no others for such tiles
+		return k
+	}
+	busy := k.busy
+	if tile > 0 {
+		busy = 0.95
+	}
+	if float64(k.blocks(rows, outputs)) < busy*float64(c.device.Multiprocessor) {
+		return nil
+	}
+	return k
+}
+
 // quickest chooses the kernel of which a multiprocessor copies the fewest bytes, among those that copies limit. With a
-// tile, it is one of that many rows.
-func (c *CUDA) quickest(all []matrixKernel, rows, outputs, tile int) *matrixKernel {
-	var best *matrixKernel
+// tile, it is one of that many rows, or none; without, one with warpgroups whose tiles are filled for two thirds.
+func (c *CUDA) quickest(all []matrixKernel, rows, outputs, tile int) (best *matrixKernel) {
 	least := 0
 	for i := range all {
 		k := &all[i]
-		if k.stage == 0 {
+		empty := tile == 0 && k.busy > 0 && 3*rows <= 2*roundUp(rows, k.rows)
+		if k.stage == 0 || empty || tile > 0 && k.rows != tile {
 			continue
 		}
 		rounds := (k.blocks(rows, outputs) + c.device.Multiprocessor - 1) / c.device.Multiprocessor
-		if bytes := rounds * k.stage; (tile == 0 || k.rows == tile) && (best == nil || bytes < least) {
+		if bytes := rounds * k.stage; best == nil || bytes < least {
 			best, least = k, bytes
 		}
-	}
-	if best == nil {
-		c.fail(fmt.Errorf("no kernel for tiles of %d rows", tile))
-		best = &all[0]
 	}
 	return best
 }

@@ -91,6 +91,9 @@ type matrixKernel struct {
 	resident int
 	// stage is how many bytes are copied for each record, if that decides which kernel is used.
 	stage int
+	// busy is which share of the multiprocessors a kernel with warpgroups must give work to, if there are others
+	// without; these have 0.
+	busy float64
 }
 
 // basics are the kernels that every model needs, by module.

@@ -20,10 +20,8 @@
 	",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,%112,%113,%114,%115,%116,%117,%118,%119" \
 	",%120,%121,%122,%123,%124,%125,%126,%127"
 #define SUMS(i) "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3]), "+f"(c[i + 4]), "+f"(c[i + 5]), "+f"(c[i + 6]), "+f"(c[i + 7])
-#define SUMS_1 SUMS(0), SUMS(8)
-#define SUMS_3 SUMS_1, SUMS(16), SUMS(24)
-#define SUMS_4 SUMS_3, SUMS(32)
-#define SUMS_5 SUMS_4, SUMS(40)
+#define SUMS_3 SUMS(0), SUMS(8), SUMS(16), SUMS(24)
+#define SUMS_5 SUMS_3, SUMS(32), SUMS(40)
 #define SUMS_6 SUMS_5, SUMS(48)
 #define SUMS_7 SUMS_6, SUMS(56)
 #define SUMS_15 SUMS_7, SUMS(64), SUMS(72), SUMS(80), SUMS(88), SUMS(96), SUMS(104), SUMS(112), SUMS(120)
@@ -36,9 +34,7 @@ template <int TYPE, int ROWS> FORCE void multiply_group(float *c, u64 a, u64 b) 
 #define MULTIPLY_ROWS(rows, last, a_, b_) \
 	if constexpr (ROWS == rows && TYPE == BF16) MULTIPLY_GROUP("bf16", rows, last, a_, b_); \
 	if constexpr (ROWS == rows && TYPE == F16) MULTIPLY_GROUP("f16", rows, last, a_, b_)
-	MULTIPLY_ROWS(32, 1, 16, 17);
 	MULTIPLY_ROWS(64, 3, 32, 33);
-	MULTIPLY_ROWS(80, 4, 40, 41);
 	MULTIPLY_ROWS(96, 5, 48, 49);
 	MULTIPLY_ROWS(112, 6, 56, 57);
 	MULTIPLY_ROWS(128, 7, 64, 65);
@@ -49,86 +45,17 @@ template <int TYPE, int ROWS> FORCE void multiply_group(float *c, u64 a, u64 b) 
 // bytes to the next 8 columns, 1024 to the next 8 rows.
 FORCE u64 pieces_at(u32 address) { return (u64)(address >> 4 & 0x3fff) | (u64)(128 >> 4) << 16 | (u64)(1024 >> 4) << 32; }
 
-// The stages of a block of threads, and how many it has gone through.
-struct Ring {
-	u32 base, full, empty;
-	int step;
-};
-
-// copy_tile copies what a tile multiplies, 64 columns at a time, into stages of STRIDE bytes.
-template <int GROUPS, int ROWS, int STAGES, int STRIDE, bool PAIR> FORCE void copy_tile(const LinearArgs &a, const Place &p, Ring &ring) {
-	enum { sides = PAIR ? 2 : 1, rowsAt = sides * GROUPS * GROUP_BYTES };
-	const u8 *w[GROUPS], *up[GROUPS], *x = a.x + (u64)(p.row / 8) * 1024;
-	UNROLL for (int i = 0; i < GROUPS; i++) {
-		int strip = least(p.strip / 4 + i, ROUND_UP(p.outputs, 64) / 64 - 1) * 4;
-		w[i] = p.w + record16_at(strip, a.records, 0);
-		if (PAIR) up[i] = p.up + record16_at(strip, a.records, 0);
-	}
-	for (int k = 0; k < a.records; k++, ring.step++) {
-		int s = ring.step % STAGES;
-		u32 to = ring.base + s * STRIDE, barrier = ring.full + 8 * s;
-		if (ring.step >= STAGES) barrier_wait(ring.empty + 8 * s, (ring.step / STAGES - 1) & 1);
-		barrier_expect(barrier, rowsAt + ROWS * 128);
-		UNROLL for (int i = 0; i < GROUPS; i++) {
-			copy_bulk(to + i * sides * GROUP_BYTES, w[i] + (u64)k * GROUP_BYTES, GROUP_BYTES, barrier);
-			if (PAIR) copy_bulk(to + (i * 2 + 1) * GROUP_BYTES, up[i] + (u64)k * GROUP_BYTES, GROUP_BYTES, barrier);
-		}
-		copy_bulk(to + rowsAt, x + (u64)k * a.rowTiles * 1024, ROWS * 128, barrier);
-	}
-}
-
-// multiply_tile computes and stores a tile.
-template <int TYPE, int GROUPS, int ROWS, int STAGES, int STRIDE, bool PAIR> FORCE void multiply_tile(const LinearArgs &a, const Place &p, Ring &ring) {
-	enum { sides = PAIR ? 2 : 1, rowsAt = sides * GROUPS * GROUP_BYTES };
-	int group = threadx / 128, lane = threadx % 32;
-	float sums[sides][ROWS / 2];
-	UNROLL for (int i = 0; i < sides; i++) UNROLL for (int j = 0; j < ROWS / 2; j++) sums[i][j] = 0;
-	// A stage is given back when the one after it is being multiplied.
-	for (int k = 0; k < a.records; k++, ring.step++) {
-		int s = ring.step % STAGES;
-		barrier_wait(ring.full + 8 * s, ring.step / STAGES & 1);
-		u64 left = pieces_at(ring.base + s * STRIDE + group * sides * GROUP_BYTES), right = pieces_at(ring.base + s * STRIDE + rowsAt);
-		group_fence();
-		UNROLL for (int i = 0; i < 4; i++)
-			UNROLL for (int side = 0; side < sides; side++)
-				multiply_group<TYPE, ROWS>(sums[side], left + side * (GROUP_BYTES / 16) + i * 16, right + i * 16);
-		group_commit();
-		group_wait<1>();
-		sync_warp();
-		if (k > 0 && lane == 0) barrier_arrive(ring.empty + 8 * ((ring.step - 1) % STAGES));
-	}
-	group_wait<0>();
-	sync_warp();
-	if (lane == 0) barrier_arrive(ring.empty + 8 * ((ring.step - 1) % STAGES));
-	int output = (p.strip + group * 4 + threadx % 128 / 32) * 16;
-	if (!PAIR && TYPE == BF16 && p.row + ROWS <= p.count && output + 16 <= p.outputs && !p.bias) {
-		float *to = p.out + (u64)(p.row + lane % 4 * 2) * p.ld + output + lane / 4;
-		UNROLL for (int n = 0; n < ROWS / 8; n++, to += (u64)8 * p.ld) {
-			to[0] = sums[0][4 * n], to[p.ld] = sums[0][4 * n + 1];
-			to[8] = sums[0][4 * n + 2], to[p.ld + 8] = sums[0][4 * n + 3];
-		}
-		return;
-	}
-	UNROLL for (int n = 0; n < ROWS / 8; n++) {
-		int row = p.row + n * 8;
-		if constexpr (PAIR) store_pair(a, p, sums[0] + 4 * n, sums[1] + 4 * n, output, row);
-		else store_tile(p, sums[0] + 4 * n, output, row, TYPE == F16 ? a.scales : 0);
-	}
-}
-
 // A block of threads computes tile after tile: GROUPS warpgroups of 64 outputs each
 // for ROWS rows; of a pair, 64 of both matrices. One thread more copies 64 columns
-// at a time through a ring of STAGES. If PART is less than ROWS, and the tiles of the last round would leave most
-// blocks without work, these tiles are divided into parts of PART rows.
-template <int TYPE, int GROUPS, int ROWS, int PART, int STAGES, bool PAIR> FORCE void linear90(const LinearArgs &a) {
-	enum { stride = (PAIR ? 2 : 1) * GROUPS * GROUP_BYTES + ROWS * 128, parts = (ROWS + PART - 1) / PART };
-	extern __shared__ __attribute__((aligned(128))) u8 memory[];
+// at a time through a ring of STAGES.
+template <int TYPE, int GROUPS, int ROWS, int STAGES, bool PAIR> FORCE void linear90(const LinearArgs &a) {
+	enum { sides = PAIR ? 2 : 1, rowsAt = sides * GROUPS * GROUP_BYTES, stage = rowsAt + ROWS * 128 };
+	extern __shared__ __attribute__((aligned(128))) u8 ring[];
 	__shared__ __attribute__((aligned(8))) u64 barriers[2 * STAGES];
 	begin();
-	Ring ring = {shared_address(memory), shared_address(barriers), shared_address(barriers) + 8 * STAGES, 0};
-	open_barriers<STAGES>(ring.full, GROUPS * 4);
-	int all = a.mtiles * a.ntiles, whole = all;
-	if (parts > 1 && all % gridx * parts <= gridx) whole -= all % gridx;
+	u32 base = shared_address(ring), full = shared_address(barriers), empty = full + 8 * STAGES;
+	open_barriers<STAGES>(full, GROUPS * 4);
+	int group = threadx / 128, lane = threadx % 32, all = a.mtiles * a.ntiles;
 	// Blocks that run at the same time share strips and rows: eight tiles of
 	// outputs side by side go through all rows.
 	auto find = [&](int id, Place *p) __attribute__((always_inline)) {
@@ -137,27 +64,73 @@ template <int TYPE, int GROUPS, int ROWS, int PART, int STAGES, bool PAIR> FORCE
 		id -= g * span;
 		return place_at<GROUPS * 64, ROWS, PAIR>(a, g * side + id % width, id / width, p);
 	};
-	auto find_part = [&](int id, Place *p) __attribute__((always_inline)) {
-		if (!find(whole + id / parts, p)) return false;
-		p->count = least(p->count, p->row + ROWS);
-		p->row += id % parts * PART;
-		return p->row < p->count;
-	};
-	Place p;
-	if (threadx / 128 == GROUPS) {
+	if (group == GROUPS) {
 		if (GROUPS > 1) asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
 		if (threadx % 128 > 0) return;
-		for (int id = blockx; id < whole; id += gridx)
-			if (find(id, &p)) copy_tile<GROUPS, ROWS, STAGES, stride, PAIR>(a, p, ring);
-		if (parts > 1 && (int)blockx < (all - whole) * parts && find_part(blockx, &p)) copy_tile<GROUPS, PART, STAGES, stride, PAIR>(a, p, ring);
+		int step = 0;
+		for (int id = blockx; id < all; id += gridx) {
+			Place p;
+			if (!find(id, &p)) continue;
+			const u8 *w[GROUPS], *up[GROUPS], *x = a.x + (u64)(p.row / 8) * 1024;
+			UNROLL for (int i = 0; i < GROUPS; i++) {
+				int strip = least(p.strip / 4 + i, ROUND_UP(p.outputs, 64) / 64 - 1) * 4;
+				w[i] = p.w + record16_at(strip, a.records, 0);
+				if (PAIR) up[i] = p.up + record16_at(strip, a.records, 0);
+			}
+			for (int k = 0; k < a.records; k++, step++) {
+				int s = step % STAGES;
+				u32 to = base + s * stage, barrier = full + 8 * s;
+				if (step >= STAGES) barrier_wait(empty + 8 * s, (step / STAGES - 1) & 1);
+				barrier_expect(barrier, stage);
+				UNROLL for (int i = 0; i < GROUPS; i++) {
+					copy_bulk(to + i * sides * GROUP_BYTES, w[i] + (u64)k * GROUP_BYTES, GROUP_BYTES, barrier);
+					if (PAIR) copy_bulk(to + (i * 2 + 1) * GROUP_BYTES, up[i] + (u64)k * GROUP_BYTES, GROUP_BYTES, barrier);
+				}
+				copy_bulk(to + rowsAt, x + (u64)k * a.rowTiles * 1024, ROWS * 128, barrier);
+			}
+		}
 		return;
 	}
 	if (GROUPS > 1) asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
-	for (int id = blockx; id < whole; id += gridx)
-		if (find(id, &p)) multiply_tile<TYPE, GROUPS, ROWS, STAGES, stride, PAIR>(a, p, ring);
-	if (parts > 1 && (int)blockx < (all - whole) * parts && find_part(blockx, &p))
-		multiply_tile<TYPE, GROUPS, PART, STAGES, stride, PAIR>(a, p, ring);
+	int step = 0;
+	for (int id = blockx; id < all; id += gridx) {
+		Place p;
+		if (!find(id, &p)) continue;
+		float sums[sides][ROWS / 2];
+		UNROLL for (int i = 0; i < sides; i++) UNROLL for (int j = 0; j < ROWS / 2; j++) sums[i][j] = 0;
+		// A stage is given back when the one after it is being multiplied.
+		for (int k = 0; k < a.records; k++, step++) {
+			int s = step % STAGES;
+			barrier_wait(full + 8 * s, step / STAGES & 1);
+			u64 left = pieces_at(base + s * stage + group * sides * GROUP_BYTES), right = pieces_at(base + s * stage + rowsAt);
+			group_fence();
+			UNROLL for (int i = 0; i < 4; i++)
+				UNROLL for (int side = 0; side < sides; side++)
+					multiply_group<TYPE, ROWS>(sums[side], left + side * (GROUP_BYTES / 16) + i * 16, right + i * 16);
+			group_commit();
+			group_wait<1>();
+			sync_warp();
+			if (k > 0 && lane == 0) barrier_arrive(empty + 8 * ((step - 1) % STAGES));
+		}
+		group_wait<0>();
+		sync_warp();
+		if (lane == 0) barrier_arrive(empty + 8 * ((step - 1) % STAGES));
+		int output = (p.strip + group * 4 + threadx % 128 / 32) * 16;
+		if (!PAIR && TYPE == BF16 && p.row + ROWS <= p.count && output + 16 <= p.outputs && !p.bias) {
+			float *to = p.out + (u64)(p.row + lane % 4 * 2) * p.ld + output + lane / 4;
+			UNROLL for (int n = 0; n < ROWS / 8; n++, to += (u64)8 * p.ld) {
+				to[0] = sums[0][4 * n], to[p.ld] = sums[0][4 * n + 1];
+				to[8] = sums[0][4 * n + 2], to[p.ld + 8] = sums[0][4 * n + 3];
+			}
+			continue;
+		}
+		UNROLL for (int n = 0; n < ROWS / 8; n++) {
+			int row = p.row + n * 8;
+			if constexpr (PAIR) store_pair(a, p, sums[0] + 4 * n, sums[1] + 4 * n, output, row);
+			else store_tile(p, sums[0] + 4 * n, output, row, TYPE == F16 ? a.scales : 0);
+		}
+	}
 }
 
-#define LINEAR90(name, type, groups, rows, part, stages, pair) \
-	BOUNDED(groups * 128 + 128, 1) void name(LinearArgs a) { linear90<type, groups, rows, part, stages, pair>(a); }
+#define LINEAR90(name, type, groups, rows, stages, pair) \
+	BOUNDED(groups * 128 + 128, 1) void name(LinearArgs a) { linear90<type, groups, rows, stages, pair>(a); }
