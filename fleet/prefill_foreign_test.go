@@ -191,6 +191,22 @@ func (e *pairedEngines) fault(name string, do func(w http.ResponseWriter, r *htt
 	e.faults[name] = do
 }
 
+// awaitPrompt waits until an engine computes a prompt: no engine that decodes has a token before.
+func (e *pairedEngines) awaitPrompt() {
+	for began := time.Now(); ; time.Sleep(time.Millisecond) {
+		e.mu.Lock()
+		computes := len(e.held)+len(e.rooms) > 0
+		e.mu.Unlock()
+		if computes {
+			return
+		}
+		if time.Since(began) > time.Minute {
+			e.t.Error("no engine was asked for the prompt")
+			return
+		}
+	}
+}
+
 // askedNow returns who was asked, in order, and forgets it.
 func (e *pairedEngines) askedNow() string {
 	e.mu.Lock()
@@ -294,6 +310,7 @@ func TestForeignPairsResume(t *testing.T) {
 			lost := func(w http.ResponseWriter, _ *http.Request) {
 				e.fault("d1", nil)
 				e.fault("d2", nil)
+				e.awaitPrompt()
 				fmt.Fprintf(w, "data: %s\n\n", first)
 				_ = http.NewResponseController(w).Flush()
 				panic(http.ErrAbortHandler)
