@@ -120,6 +120,7 @@ func (s *recvStream) read() (f *answerFrame, err error) {
 	}
 	s.rest = rest
 	if err != nil {
+		*f = answerFrame{} // what was read of a malformed frame is not used
 		return f, &garbledError{err}
 	}
 	return f, nil
