@@ -95,7 +95,7 @@ func Ablate(sc *Scenario, by Sampling, each Each) (*Ablations, error) {
 // clairvoyant scaler and to the workers of the peak all the time.
 type Bars struct{ Attained, Clairvoyant, Peak float64 }
 
-// Met reports whether a scaler reaches the bars, whichever value within their errors its figures have.
+// Met reports whether a scaler reaches the bars with every value within the errors of its figures.
 func (a *Ablations) Met(bars Bars) bool {
 	return a.Attained.Value-a.Attained.Off() >= bars.Attained && a.Times.Value+a.Times.Off() <= bars.Clairvoyant &&
 		a.OfPeak.Value+a.OfPeak.Off() <= bars.Peak

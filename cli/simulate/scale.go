@@ -36,9 +36,9 @@ if too few requests are within the objectives, or the cost is too high compared 
 The scaler that knows the future is the cheapest that has 99 % within the objectives, of those that keep
 a fixed number of requests per second for each worker, and start workers just in time.
 
-Of a scenario that is too large, --share, --pace and --count simulate parts, as parley sim shard does. Costs and
-workers are those of the whole then, and the errors of the scaler's figures are stated. Figures must reach their bars with
-whichever value within these errors.`,
+If a scenario is too large, --share, --pace and --count simulate parts of it, as parley sim shard does. Costs
+and workers are scaled up to the whole scenario, with the errors of the scaler's figures. A bar is met only if
+every value within the error of its figure meets it.`,
 		Example: "  parley sim scale examples/sim/chat-day.yaml\n" +
 			"  parley sim scale examples/sim/consumer-day.yaml --share 0.001 --pace 3 --count 4",
 		Args: cli.Exactly(1, "the file of a scenario"),

@@ -17,7 +17,7 @@ type meters struct {
 
 func newMeters(p *Peer, registry prometheus.Registerer) *meters {
 	counter := func(name, help string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"way"})
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"transport"})
 	}
 	outcome := []string{"outcome"}
 	m := &meters{
@@ -27,11 +27,11 @@ func newMeters(p *Peer, registry prometheus.Registerer) *meters {
 			Help: "Fetches of other workers that were answered, by outcome: whole, or why not all were sent."},
 			outcome),
 		fetchedBytes: counter("parley_kv_transfer_fetched_bytes_total",
-			"Bytes of keys and values fetched from other workers, by the way they came: tcp or shared_memory."),
+			"Bytes of keys and values fetched from other workers, by transport: tcp or shared_memory."),
 		fetchedTokens: prometheus.NewCounter(prometheus.CounterOpts{Name: "parley_kv_transfer_fetched_tokens_total",
 			Help: "Tokens whose keys and values were fetched from other workers."}),
 		givenBytes: counter("parley_kv_transfer_served_bytes_total",
-			"Bytes of keys and values sent to other workers, by the way they went: tcp or shared_memory."),
+			"Bytes of keys and values sent to other workers, by transport: tcp or shared_memory."),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "parley_kv_transfer_seconds",
 			Help:    "Time that requests waited for blocks of other workers.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}}),
@@ -47,14 +47,14 @@ func newMeters(p *Peer, registry prometheus.Registerer) *meters {
 
 func (m *meters) took(t *parley.Transfer) {
 	m.fetches.WithLabelValues(outcomeOf(t.Miss)).Inc()
-	m.fetchedBytes.WithLabelValues(wayOf(t.Shared)).Add(float64(t.Bytes))
+	m.fetchedBytes.WithLabelValues(transportOf(t.Shared)).Add(float64(t.Bytes))
 	m.fetchedTokens.Add(float64(t.CameTokens))
 	m.seconds.Observe(t.Took.Seconds())
 }
 
 func (m *meters) gave(d kvwire.Delivery) {
 	m.served.WithLabelValues(outcomeOf(d.Miss)).Inc()
-	m.givenBytes.WithLabelValues(wayOf(d.Shared)).Add(float64(d.Bytes))
+	m.givenBytes.WithLabelValues(transportOf(d.Shared)).Add(float64(d.Bytes))
 }
 
 func outcomeOf(miss string) string {
@@ -64,7 +64,7 @@ func outcomeOf(miss string) string {
 	return miss
 }
 
-func wayOf(shared bool) string {
+func transportOf(shared bool) string {
 	if shared {
 		return "shared_memory"
 	}
