@@ -45,16 +45,16 @@ template <int TYPE, int ROWS> FORCE void multiply_group(float *c, u64 a, u64 b) 
 // bytes to the next 8 columns, 1024 to the next 8 rows.
 FORCE u64 pieces_at(u32 address) { return (u64)(address >> 4 & 0x3fff) | (u64)(128 >> 4) << 16 | (u64)(1024 >> 4) << 32; }
 
-// A block of threads computes tile after tile: GROUPS warpgroups of 64 outputs each
+// A block of threads computes tile after tile: two warpgroups of 64 outputs each
 // for ROWS rows; of a pair, 64 of both matrices. One thread more copies 64 columns
 // at a time through a ring of STAGES.
-template <int TYPE, int GROUPS, int ROWS, int STAGES, bool PAIR> FORCE void linear90(const LinearArgs &a) {
-	enum { sides = PAIR ? 2 : 1, rowsAt = sides * GROUPS * GROUP_BYTES, stage = rowsAt + ROWS * 128 };
+template <int TYPE, int ROWS, int STAGES, bool PAIR> FORCE void linear90(const LinearArgs &a) {
+	enum { groups = 2, sides = PAIR ? 2 : 1, rowsAt = sides * groups * GROUP_BYTES, stage = rowsAt + ROWS * 128 };
 	extern __shared__ __attribute__((aligned(128))) u8 ring[];
 	__shared__ __attribute__((aligned(8))) u64 barriers[2 * STAGES];
 	begin();
 	u32 base = shared_address(ring), full = shared_address(barriers), empty = full + 8 * STAGES;
-	open_barriers<STAGES>(full, GROUPS * 4);
+	open_barriers<STAGES>(full, groups * 4);
 	int group = threadx / 128, lane = threadx % 32, all = a.mtiles * a.ntiles;
 	// Blocks that run at the same time share strips and rows: eight tiles of
 	// outputs side by side go through all rows.
@@ -62,17 +62,17 @@ template <int TYPE, int GROUPS, int ROWS, int STAGES, bool PAIR> FORCE void line
 		const int side = 8;
 		int span = a.ntiles * side, g = id / span, width = least(side, a.mtiles - g * side);
 		id -= g * span;
-		return place_at<GROUPS * 64, ROWS, PAIR>(a, g * side + id % width, id / width, p);
+		return place_at<groups * 64, ROWS, PAIR>(a, g * side + id % width, id / width, p);
 	};
-	if (group == GROUPS) {
-		if (GROUPS > 1) asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+	if (group == groups) {
+		asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
 		if (threadx % 128 > 0) return;
 		int step = 0;
 		for (int id = blockx; id < all; id += gridx) {
 			Place p;
 			if (!find(id, &p)) continue;
-			const u8 *w[GROUPS], *up[GROUPS], *x = a.x + (u64)(p.row / 8) * 1024;
-			UNROLL for (int i = 0; i < GROUPS; i++) {
+			const u8 *w[groups], *up[groups], *x = a.x + (u64)(p.row / 8) * 1024;
+			UNROLL for (int i = 0; i < groups; i++) {
 				int strip = least(p.strip / 4 + i, ROUND_UP(p.outputs, 64) / 64 - 1) * 4;
 				w[i] = p.w + record16_at(strip, a.records, 0);
 				if (PAIR) up[i] = p.up + record16_at(strip, a.records, 0);
@@ -82,7 +82,7 @@ template <int TYPE, int GROUPS, int ROWS, int STAGES, bool PAIR> FORCE void line
 				u32 to = base + s * stage, barrier = full + 8 * s;
 				if (step >= STAGES) barrier_wait(empty + 8 * s, (step / STAGES - 1) & 1);
 				barrier_expect(barrier, stage);
-				UNROLL for (int i = 0; i < GROUPS; i++) {
+				UNROLL for (int i = 0; i < groups; i++) {
 					copy_bulk(to + i * sides * GROUP_BYTES, w[i] + (u64)k * GROUP_BYTES, GROUP_BYTES, barrier);
 					if (PAIR) copy_bulk(to + (i * 2 + 1) * GROUP_BYTES, up[i] + (u64)k * GROUP_BYTES, GROUP_BYTES, barrier);
 				}
@@ -91,7 +91,7 @@ template <int TYPE, int GROUPS, int ROWS, int STAGES, bool PAIR> FORCE void line
 		}
 		return;
 	}
-	if (GROUPS > 1) asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+	asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
 	int step = 0;
 	for (int id = blockx; id < all; id += gridx) {
 		Place p;
@@ -132,5 +132,5 @@ template <int TYPE, int GROUPS, int ROWS, int STAGES, bool PAIR> FORCE void line
 	}
 }
 
-#define LINEAR90(name, type, groups, rows, stages, pair) \
-	BOUNDED(groups * 128 + 128, 1) void name(LinearArgs a) { linear90<type, groups, rows, stages, pair>(a); }
+#define LINEAR90(name, type, rows, stages, pair) \
+	BOUNDED(3 * 128, 1) void name(LinearArgs a) { linear90<type, rows, stages, pair>(a); }
