@@ -19,14 +19,15 @@ import (
 
 	"parley"
 	"parley/gateway/admin"
+	"parley/gateway/book"
 	"parley/gateway/convo"
 	"parley/gateway/db"
 	"parley/gateway/infer"
 	"parley/gateway/ledger"
-	"parley/gateway/limit"
 	"parley/gateway/models"
 	"parley/gateway/tenant"
 	"parley/internal/testkit"
+	"parley/limit"
 )
 
 // metered gives a gateway a store and a ledger in one database, and prices:
@@ -216,7 +217,7 @@ func TestEveryEndIsSettled(t *testing.T) {
 
 // A breakingBook does something once it has reserved.
 type breakingBook struct {
-	limit.Book
+	book.Book
 	then func()
 }
 
@@ -229,7 +230,7 @@ func (b *breakingBook) Reserve(ctx context.Context, h *limit.Hold) (limit.Verdic
 // TestBrokenBeginningIsSettled has a request panic when its limits are reserved and
 // nothing is begun yet.
 func TestBrokenBeginningIsSettled(t *testing.T) {
-	book := &breakingBook{Book: limit.NewMemory(time.Now)}
+	book := &breakingBook{Book: book.NewMemory(time.Now)}
 	s := start(t, &worker{script: speak(t, "Hello there", 0)}, func(c *Config) { c.Limits = book })
 	s.limited(limit.Limits{ConcurrentRequests: 1})
 	m := s.gateway.models.All()[0]
@@ -491,7 +492,7 @@ func TestFiftyClientsOverTwoGateways(t *testing.T) {
 	limits := limit.Limits{OutputTokensPerMinute: outputs, MonthlyBudget: 1 << 40}
 	var fronts []*httptest.Server
 	for range 2 {
-		book, err := limit.OpenRedis(t.Context(), limit.RedisConfig{URL: redis.URL})
+		books, err := book.OpenRedis(t.Context(), book.RedisConfig{URL: redis.URL})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -499,7 +500,7 @@ func TestFiftyClientsOverTwoGateways(t *testing.T) {
 			Config{
 				Models: []models.Config{{
 					ID: modelID, Worker: w, Tokenizer: tinyTokenizer(), Template: tinyTemplate(t)}},
-				Log: slog.New(slog.DiscardHandler), Limits: book, Share: infer.Sharing{Off: true},
+				Log: slog.New(slog.DiscardHandler), Limits: books, Share: infer.Sharing{Off: true},
 				Admission: infer.Admission{Off: true}})
 		if err != nil {
 			t.Fatal(err)
@@ -510,7 +511,7 @@ func TestFiftyClientsOverTwoGateways(t *testing.T) {
 		t.Cleanup(func() {
 			front.Close()
 			g.Close(context.Background())
-			_ = book.Close()
+			_ = books.Close()
 		})
 	}
 	began := time.Now()

@@ -12,9 +12,9 @@ import (
 
 	"parley"
 	"parley/gateway/exchange"
-	"parley/gateway/limit"
 	"parley/gateway/screening"
 	"parley/gateway/tenant"
+	"parley/limit"
 )
 
 // TestBodiesInMemoryAreBounded has one key send a body that does not arrive: the next

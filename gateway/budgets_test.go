@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"parley"
+	"parley/gateway/book"
 	"parley/gateway/infer"
 	"parley/gateway/ledger"
-	"parley/gateway/limit"
 	"parley/gateway/ops"
 	"parley/gateway/tenant"
+	"parley/limit"
 )
 
 // TestBudgetsNearTheirEnd spends the budget of a key, request by request: from the
@@ -25,9 +26,9 @@ func TestBudgetsNearTheirEnd(t *testing.T) {
 				Key: func(ctx context.Context, id string) (string, string, error) {
 					return "site", "pk-12345678", nil
 				}})
-			book := limit.NewMemory(c.Now)
-			book.Watch = teller.Watch
-			c.Limits, c.BudgetAlert, c.Share = book, limit.AlertDefault, infer.Sharing{Off: true}
+			books := book.NewMemory(c.Now)
+			books.Watch = teller.Watch
+			c.Limits, c.BudgetAlert, c.Share = books, limit.AlertDefault, infer.Sharing{Off: true}
 		})
 	ask := func(secret string) (header string, cost limit.Micros) {
 		before := s.used().Cost

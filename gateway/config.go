@@ -12,12 +12,12 @@ import (
 	"parley/gateway/admin"
 	"parley/gateway/audit"
 	"parley/gateway/batch"
+	"parley/gateway/book"
 	"parley/gateway/convo"
 	"parley/gateway/infer"
 	"parley/gateway/issuer"
 	"parley/gateway/job"
 	"parley/gateway/ledger"
-	"parley/gateway/limit"
 	"parley/gateway/models"
 	"parley/gateway/ops"
 	"parley/gateway/otlp"
@@ -25,6 +25,7 @@ import (
 	"parley/gateway/runs"
 	"parley/gateway/safety"
 	"parley/gateway/tenant"
+	"parley/limit"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -144,7 +145,7 @@ type Config struct {
 	PublicPrompts []string
 	// Limits keeps what callers have used of their limits; default: this process's
 	// memory. The program that opened it closes it, after [Gateway.Close].
-	Limits limit.Book
+	Limits book.Book
 	// Ledger keeps what every request used; nil keeps nothing. The program that opened it
 	// closes it, after [Gateway.Close].
 	Ledger *ledger.Ledger
@@ -245,7 +246,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.SLO, parley.DefaultSLO())
 	setDefault(&c.Currency, "usd")
 	if c.Limits == nil {
-		c.Limits = limit.NewMemory(c.Now)
+		c.Limits = book.NewMemory(c.Now)
 	}
 	if c.Safety == nil {
 		c.Safety = safety.NewPolicies(nil)

@@ -9,9 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"parley/gateway/limit"
 	"parley/gateway/openai"
 	"parley/gateway/tenant"
+	"parley/limit"
 )
 
 // TestAnswersReserveWhatTheyGrowTo gives a key a limit of output tokens. Two chats at once that name no length have

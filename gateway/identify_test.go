@@ -17,9 +17,9 @@ import (
 	"parley/gateway/batch"
 	"parley/gateway/convo"
 	"parley/gateway/db"
-	"parley/gateway/limit"
 	"parley/gateway/models"
 	"parley/gateway/tenant"
+	"parley/limit"
 
 	"github.com/coder/websocket"
 )

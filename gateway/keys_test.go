@@ -10,8 +10,8 @@ import (
 
 	"parley/gateway/db"
 	"parley/gateway/ledger"
-	"parley/gateway/limit"
 	"parley/gateway/tenant"
+	"parley/limit"
 )
 
 // A vanishing database goes away when somebody asks for the time and the change

@@ -10,10 +10,11 @@ import (
 
 	"parley"
 	"parley/gateway/batch"
+	"parley/gateway/book"
 	"parley/gateway/ledger"
-	"parley/gateway/limit"
 	"parley/gateway/openai"
 	"parley/gateway/tenant"
+	"parley/limit"
 )
 
 // batchOf uploads a batch of so many chats and returns its id.
@@ -410,13 +411,13 @@ func TestTiersOfOneOrganization(t *testing.T) {
 		accounts[i] = s.gateway.jobs.Bills.AccountsOf(&who)
 	}
 	now := time.Now()
-	book, n := limit.NewMemory(func() time.Time { return now }), 0
+	books, n := book.NewMemory(func() time.Time { return now }), 0
 	ask := func(as int, use limit.Use) limit.Reason {
 		n++
 		h := &limit.Hold{ID: fmt.Sprint(n), Group: "acme", Accounts: accounts[as], Use: use}
-		v := must(book.Reserve(t.Context(), h))(t)
+		v := must(books.Reserve(t.Context(), h))(t)
 		if v.Refused == "" {
-			book.Settle(h, h.Use)
+			books.Settle(h, h.Use)
 		}
 		return v.Refused
 	}

@@ -3,8 +3,8 @@ package gateway
 import (
 	"testing"
 
-	"parley/gateway/limit"
 	"parley/gateway/tenant"
+	"parley/limit"
 )
 
 // TestKeyHoldersSeeTheirLimits has a key without any right ask who it is, what

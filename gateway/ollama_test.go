@@ -13,10 +13,10 @@ import (
 
 	"parley"
 	"parley/gateway/dialect"
-	"parley/gateway/limit"
 	"parley/gateway/models"
 	"parley/gateway/ollama"
 	"parley/gateway/tenant"
+	"parley/limit"
 )
 
 var (

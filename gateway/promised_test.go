@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"parley"
-	"parley/gateway/limit"
 	"parley/gateway/tenant"
+	"parley/limit"
 
 	"github.com/coder/websocket"
 )

@@ -12,12 +12,13 @@ import (
 
 	"parley"
 	"parley/gateway/batch"
+	"parley/gateway/book"
 	"parley/gateway/convo"
-	"parley/gateway/limit"
 	"parley/gateway/models"
 	"parley/gateway/openai"
 	"parley/gateway/tenant"
 	"parley/internal/testkit"
+	"parley/limit"
 )
 
 // callers has calls made as their headers say, with what a tier allows.
@@ -33,11 +34,11 @@ func (s *server) callers(tier tenant.Tier) {
 // TestUsersHaveLimits asks with several keys of a user, and for users whom the request
 // names: each user has one account, whatever key is shown, in memory and in Redis.
 func TestUsersHaveLimits(t *testing.T) {
-	books := map[string]func(t *testing.T) limit.Book{
-		"memory": func(*testing.T) limit.Book { return nil },
-		"redis": func(t *testing.T) limit.Book {
-			b := must(limit.OpenRedis(t.Context(),
-				limit.RedisConfig{URL: testkit.StartRedis(t).URL, Timeout: 30 * time.Second}))(t)
+	books := map[string]func(t *testing.T) book.Book{
+		"memory": func(*testing.T) book.Book { return nil },
+		"redis": func(t *testing.T) book.Book {
+			b := must(book.OpenRedis(t.Context(),
+				book.RedisConfig{URL: testkit.StartRedis(t).URL, Timeout: 30 * time.Second}))(t)
 			t.Cleanup(func() { b.Close() })
 			return b
 		},

@@ -8,9 +8,9 @@ import (
 
 	"parley"
 	"parley/gateway/infer"
-	"parley/gateway/limit"
 	"parley/gateway/models"
 	"parley/gateway/tenant"
+	"parley/limit"
 )
 
 // BenchmarkLimitedChat is what the gateway takes for a short chat whose caller has

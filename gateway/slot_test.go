@@ -11,8 +11,8 @@ import (
 
 	"parley"
 	"parley/gateway/batch"
-	"parley/gateway/limit"
 	"parley/gateway/tenant"
+	"parley/limit"
 )
 
 // TestEveryRouteCounts asks twice on every route there is for callers, with bodies

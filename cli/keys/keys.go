@@ -10,8 +10,8 @@ import (
 
 	"parley/cli"
 	"parley/cli/settings"
-	"parley/gateway/limit"
 	"parley/gateway/tenant"
+	"parley/limit"
 
 	"github.com/spf13/cobra"
 )

@@ -18,8 +18,8 @@ import (
 
 	"parley/cli"
 	"parley/cli/remote"
-	"parley/gateway/limit"
 	"parley/gateway/tenant"
+	"parley/limit"
 )
 
 // A usageRow is what was used by one key or tenant, with one model or on one

@@ -14,14 +14,15 @@ import (
 	"parley/cli/settings"
 	"parley/gateway"
 	"parley/gateway/audit"
+	"parley/gateway/book"
 	"parley/gateway/convo"
 	"parley/gateway/db"
 	"parley/gateway/issuer"
 	"parley/gateway/ledger"
-	"parley/gateway/limit"
 	"parley/gateway/record"
 	"parley/gateway/relay"
 	"parley/gateway/tenant"
+	"parley/limit"
 )
 
 // A stores is what outlives a server, in one database: conversations, the ledger,
@@ -32,7 +33,7 @@ type stores struct {
 	audit  *audit.Log
 	trend  *record.TrendStore
 	ledger *ledger.Ledger
-	limits limit.Book
+	limits book.Book
 	// budgets tell when one is nearly spent.
 	budgets *ledger.Teller
 	alert   limit.Share
@@ -166,7 +167,7 @@ func register(registry prometheus.Registerer, metrics []prometheus.Collector) (e
 func (k *stores) openLimits(ctx context.Context, e *settings.Economy, registry prometheus.Registerer,
 	log *slog.Logger) error {
 	if e.Redis == "" {
-		m, err := limit.OpenMemory(ctx, &limit.Memory{
+		m, err := book.OpenMemory(ctx, &book.Memory{
 			Spent: k.spent,
 			Watch: k.budgets.Watch,
 			Log:   log,
@@ -178,7 +179,7 @@ func (k *stores) openLimits(ctx context.Context, e *settings.Economy, registry p
 		k.limits = m
 		return err
 	}
-	r, err := limit.OpenRedis(ctx, limit.RedisConfig{
+	r, err := book.OpenRedis(ctx, book.RedisConfig{
 		URL:      e.Redis,
 		Gateways: e.Gateways,
 		Spent:    k.spent,

@@ -9,9 +9,9 @@ import (
 	"parley"
 	"parley/cli"
 	"parley/gateway/exchange"
-	"parley/gateway/limit"
 	"parley/gateway/models"
 	"parley/gateway/tenant"
+	"parley/limit"
 	"parley/worker/host"
 )
 

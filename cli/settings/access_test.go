@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"parley"
-	"parley/gateway/limit"
 	"parley/gateway/models"
+	"parley/limit"
 	"parley/worker/host"
 )
 

@@ -6,8 +6,8 @@ import (
 
 	"parley"
 	"parley/gateway"
-	"parley/gateway/limit"
 	"parley/gateway/tenant"
+	"parley/limit"
 )
 
 // limitSettings bound what requests take of the server's memory, and how long what is

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"parley/gateway/ledger"
-	"parley/gateway/limit"
+	"parley/limit"
 )
 
 // economySettings are about money and limits.

@@ -14,10 +14,10 @@ import (
 	"parley/gateway/issuer"
 	"parley/gateway/job"
 	"parley/gateway/ledger"
-	"parley/gateway/limit"
 	"parley/gateway/models"
 	"parley/gateway/ops"
 	"parley/gateway/tenant"
+	"parley/limit"
 )
 
 // Settings are what a server can be told. Each one comes from a flag, else

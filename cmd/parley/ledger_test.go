@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"parley/gateway/db"
-	"parley/gateway/limit"
+	"parley/limit"
 )
 
 // A charged is what a client knows that it used, or the ledger.

@@ -9,9 +9,10 @@ import (
 	"time"
 
 	"parley"
+	"parley/gateway/book"
 	"parley/gateway/ledger"
-	"parley/gateway/limit"
 	"parley/gateway/models"
+	"parley/limit"
 )
 
 // A Bill is what one generation reserves of its caller's limits, and in the end
@@ -22,14 +23,10 @@ type Bill struct {
 	// ctx is that of the generation: what is reserved later ends with it.
 	ctx   context.Context
 	model string
-	price ledger.Price
-	hold  limit.Hold
-	// more are reserved while the answer grows beyond the estimate in hold; granted is
-	// how many output tokens are reserved in all, and step how many are added at a time.
-	more          []limit.Hold
-	granted, step int64
+	price limit.Price
+	hold  limit.Reservation
 	// estimate learns from the answer.
-	estimate *limit.Estimate
+	estimate *book.Estimate
 	// gauged: tokens are estimates until the upstream reports them.
 	gauged bool
 	// id is the entry's in the ledger.
@@ -61,24 +58,23 @@ func (p *Payer) Reserve(ctx context.Context, m *models.Model, requests []*parley
 	if p.bills > 1 {
 		b.id = fmt.Sprintf("%s-%d", p.record.ID, p.bills)
 	}
-	b.hold = limit.Hold{
+	b.hold.Hold = limit.Hold{
 		ID:       b.id,
 		Group:    who.Organization,
 		Accounts: p.accounts,
 		Use:      useOf(m, requests, p.accounts),
 	}
-	if b.step = b.hold.Use.Output; b.step > 0 && !p.record.Background && !requests[0].Embed {
+	if longest := b.hold.Use.Output; longest > 0 && !p.record.Background && !requests[0].Embed {
 		b.estimate = m.Answers
-		b.step = b.estimate.Tokens(b.step)
-		b.hold.Use.Output = b.step
+		b.hold.Use.Output = b.estimate.Tokens(longest)
 	}
-	b.granted = b.hold.Use.Output
-	b.hold.Use.Cost = b.most(b.hold.Use.Input, b.hold.Use.Output)
+	b.hold.Begin()
+	b.hold.Use.Cost = b.price.Most(b.hold.Use.Input, b.hold.Use.Output)
 	if p.record.Background {
 		b.hold.Use.Requests, b.hold.Use.Concurrent = fullUse.Requests, fullUse.Concurrent
 	}
 	if len(p.accounts) > 0 {
-		if err := p.reserve(ctx, &b.hold, b.model); err != nil {
+		if err := p.reserve(ctx, &b.hold.Hold, b.model); err != nil {
 			return nil, err
 		}
 	}
@@ -86,26 +82,19 @@ func (p *Payer) Reserve(ctx context.Context, m *models.Model, requests []*parley
 	return b, nil
 }
 
-// most is what tokens can cost at most.
-func (b *Bill) most(input, output int64) limit.Micros {
-	return ledger.Price{Input: max(b.price.Input, b.price.Cached), Output: b.price.Output}.Of(input, 0, output)
-}
-
 // Grow reserves more once an answer has as many tokens as were reserved, and reports
 // whether it may have more. The estimate is most often enough.
 func (b *Bill) Grow(tokens int64) bool {
-	if len(b.hold.Accounts) == 0 || tokens < b.granted || b.estimate == nil {
+	if b.estimate == nil || b.hold.Enough(tokens) {
 		return true
 	}
-	h := limit.Hold{ID: fmt.Sprintf("%s+%d", b.id, len(b.more)+1), Group: b.hold.Group, Accounts: b.hold.Accounts,
-		Use: limit.Use{Output: b.step, Cost: b.most(0, b.step)}}
-	v, err := b.payer.office.Book.Reserve(b.ctx, &h)
+	h := b.hold.More(b.price)
+	v, err := b.payer.office.Book.Reserve(b.ctx, h)
 	if err != nil || v.Refused != "" {
 		b.payer.office.Records.Limited(string(v.Refused))
 		return false
 	}
-	b.more = append(b.more, h)
-	b.granted += b.step
+	b.hold.Grow(h)
 	return true
 }
 
@@ -174,7 +163,7 @@ func (b *Bill) Fail() { b.once.Do(func() { b.charge(&parley.Usage{}, "error") })
 // answer was there. The ledger has it from when it was made, and only once.
 func (b *Bill) Void() {
 	b.once.Do(func() {
-		b.release(limit.Use{})
+		b.hold.Settle(limit.Use{}, b.payer.office.Book.Settle)
 	})
 }
 
@@ -201,19 +190,8 @@ func (b *Bill) charge(u *parley.Usage, outcome string) {
 	if b.estimate != nil && outcome != "error" {
 		b.estimate.Learn(e.Output)
 	}
-	b.release(limit.Use{Requests: b.hold.Use.Requests, Input: e.Input, Output: e.Output, Cost: e.Cost})
-}
-
-// release replaces what was reserved by what was used. What was added while the answer grew goes last, so that
-// at no time less is booked than was used.
-func (b *Bill) release(used limit.Use) {
-	if len(b.hold.Accounts) == 0 {
-		return
-	}
-	b.payer.office.Book.Settle(&b.hold, used)
-	for i := range b.more {
-		b.payer.office.Book.Settle(&b.more[i], limit.Use{})
-	}
+	b.hold.Settle(limit.Use{Requests: b.hold.Use.Requests, Input: e.Input, Output: e.Output, Cost: e.Cost},
+		o.Book.Settle)
 }
 
 // entry is what the ledger keeps of the generation.

@@ -9,17 +9,18 @@ import (
 	"time"
 
 	"parley/gateway/batch"
+	"parley/gateway/book"
 	"parley/gateway/ledger"
-	"parley/gateway/limit"
 	"parley/gateway/openai"
 	"parley/gateway/record"
 	"parley/gateway/tenant"
+	"parley/limit"
 )
 
 // An Office is what all bills of a server share.
 type Office struct {
 	// Book keeps what callers have used of their limits.
-	Book limit.Book
+	Book book.Book
 	// Ledger keeps what every generation used; nil keeps nothing.
 	Ledger *ledger.Ledger
 	// Prices are what models cost.

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"parley"
-	"parley/gateway/limit"
 	"parley/gateway/tenant"
+	"parley/limit"
 )
 
 // whoseLimit says to a caller which of its accounts a limit is of.

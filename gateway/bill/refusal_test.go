@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"parley"
-	"parley/gateway/limit"
 	"parley/gateway/tenant"
+	"parley/limit"
 )
 
 // TestWhoseLimit names each account of a caller with limits of every kind.

@@ -3,7 +3,8 @@ package bill
 import (
 	"sync/atomic"
 
-	"parley/gateway/limit"
+	"parley/gateway/book"
+	"parley/limit"
 )
 
 // A slot is the place of a request in the limits of its caller. It is taken as soon
@@ -12,7 +13,7 @@ import (
 // way until it is released. What a generation may use of tokens and money is
 // reserved apart from it, by a [Bill].
 type slot struct {
-	book     limit.Book
+	book     book.Book
 	hold     limit.Hold
 	released atomic.Bool
 	// next is released with it.

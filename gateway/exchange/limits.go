@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"parley/gateway/limit"
+	"parley/limit"
 )
 
 // TellLimits puts what is left of the limits into the headers, unless the client has

@@ -4,11 +4,11 @@ import (
 	"context"
 
 	"parley/gateway/bill"
-	"parley/gateway/limit"
 	"parley/gateway/models"
 	"parley/gateway/record"
 	"parley/gateway/revoke"
 	"parley/gateway/screening"
+	"parley/limit"
 )
 
 // A Job is one inference in the name of a caller, who is named by its record. It is

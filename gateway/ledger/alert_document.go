@@ -3,7 +3,7 @@ package ledger
 import (
 	"fmt"
 
-	"parley/gateway/limit"
+	"parley/limit"
 )
 
 // An AlertDocument is an alert as JSON shows it: to the operator's page, and to a

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"parley/gateway/db"
-	"parley/gateway/limit"
+	"parley/limit"
 )
 
 // An Alert says that an account's budget of a month is nearly spent.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"parley/gateway/limit"
+	"parley/limit"
 )
 
 // TestAnAlertIsOneTellers has many tellers on two connections claim the same

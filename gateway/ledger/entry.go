@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"parley"
-	"parley/gateway/limit"
+	"parley/limit"
 )
 
 // An Entry is what one generation used.

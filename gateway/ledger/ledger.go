@@ -13,7 +13,7 @@ import (
 
 	"parley"
 	"parley/gateway/db"
-	"parley/gateway/limit"
+	"parley/limit"
 )
 
 //go:embed migrations

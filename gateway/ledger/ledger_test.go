@@ -18,7 +18,7 @@ import (
 
 	"parley"
 	"parley/gateway/db"
-	"parley/gateway/limit"
+	"parley/limit"
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"

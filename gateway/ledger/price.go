@@ -6,29 +6,14 @@ import (
 	"strings"
 
 	"parley"
-	"parley/gateway/limit"
+	"parley/limit"
 )
-
-// A Price is what a million tokens cost.
-type Price struct {
-	Input, Cached, Output limit.Micros
-}
-
-// perMillion is how many tokens a price is for.
-const perMillion = 1_000_000
-
-// Of returns what a request costs: a whole number of millionths, rounded up once,
-// so that nothing that costs is free.
-func (p Price) Of(input, cached, output int64) limit.Micros {
-	sum := (input-cached)*int64(p.Input) + cached*int64(p.Cached) + output*int64(p.Output)
-	return limit.Micros((sum + perMillion - 1) / perMillion)
-}
 
 // priceMax keeps the cost of any request far from what a number can hold.
 const priceMax = 1_000_000 * 1_000_000
 
 // Prices are what models cost, for all or for a tier. What has none is free.
-type Prices map[PriceKey]Price
+type Prices map[PriceKey]limit.Price
 
 // A PriceKey names a model and a tier; AnyTier is the price of the others.
 type PriceKey struct {
@@ -40,7 +25,7 @@ type PriceKey struct {
 const AnyTier = parley.Class(parley.Classes)
 
 // Of returns the price of a model for a tier.
-func (p Prices) Of(model string, tier parley.Class) Price {
+func (p Prices) Of(model string, tier parley.Class) limit.Price {
 	if price, own := p[PriceKey{model, tier}]; own {
 		return price
 	}
@@ -67,7 +52,7 @@ func (p Prices) Add(text string) error {
 		}
 		values = append(values, value)
 	}
-	price := Price{Input: values[0], Cached: values[0], Output: values[len(values)-1]}
+	price := limit.Price{Input: values[0], Cached: values[0], Output: values[len(values)-1]}
 	if len(values) == 3 {
 		price.Cached = values[1]
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"parley/gateway/db"
-	"parley/gateway/limit"
+	"parley/limit"
 )
 
 // A By is what sums are told apart by.

@@ -10,7 +10,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"parley/gateway/limit"
+	"parley/gateway/book"
+	"parley/limit"
 )
 
 // A TellerConfig says what a teller works with.
@@ -39,7 +40,7 @@ type TellerConfig struct {
 type Teller struct {
 	config TellerConfig
 	// Watch is for the book of limits.
-	Watch *limit.Watch
+	Watch *book.Watch
 	// name is under which this process claims alerts.
 	name    string
 	news    chan piece
@@ -84,7 +85,7 @@ func NewTeller(config TellerConfig) *Teller {
 	t.alerts.WithLabelValues("key")
 	t.alerts.WithLabelValues("organization")
 	t.hook = newWebhook(config.Webhook, config.Log)
-	t.Watch = &limit.Watch{Tell: t.take}
+	t.Watch = &book.Watch{Tell: t.take}
 	ctx, stop := context.WithCancel(context.Background())
 	t.stop = stop
 	t.working.Go(func() { t.work(ctx) })

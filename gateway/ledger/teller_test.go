@@ -18,7 +18,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"parley/gateway/limit"
+	"parley/gateway/book"
+	"parley/limit"
 )
 
 var now = time.Date(2026, 11, 16, 12, 0, 0, 0, time.UTC)
@@ -136,15 +137,15 @@ func TestWhatCannotBeClaimedComesAgain(t *testing.T) {
 		}
 		return "site", "pk-12345678", nil
 	}
-	book := limit.NewMemory(func() time.Time { return now })
-	book.Watch = teller.Watch
+	books := book.NewMemory(func() time.Time { return now })
+	books.Watch = teller.Watch
 	spend := func(id string, cost limit.Micros) {
 		h := &limit.Hold{ID: id, Accounts: []limit.Account{{Name: "acme/key_1",
 			Limits: limit.Limits{MonthlyBudget: 100, BudgetAlert: 800}}}, Use: limit.Use{Cost: cost}}
-		if v, err := book.Reserve(t.Context(), h); err != nil || v.Refused != "" {
+		if v, err := books.Reserve(t.Context(), h); err != nil || v.Refused != "" {
 			t.Fatalf("%+v, %v", v, err)
 		}
-		book.Settle(h, h.Use)
+		books.Settle(h, h.Use)
 	}
 	until := func(said string) {
 		for i := 0; !strings.Contains(log.String(), said); i++ {

@@ -9,8 +9,8 @@ import (
 
 	"parley"
 	"parley/gateway/answer"
+	"parley/gateway/book"
 	"parley/gateway/infer"
-	"parley/gateway/limit"
 	"parley/gateway/openai"
 	"parley/token"
 )
@@ -27,7 +27,7 @@ type Model struct {
 	public *publicPrompts
 	now    func() time.Time
 	// Answers is how long the model's answers are.
-	Answers *limit.Estimate
+	Answers *book.Estimate
 	// BytesPerToken is as [bytesPerToken] says, found out when it is first needed.
 	BytesPerToken func() int
 }
@@ -37,7 +37,7 @@ func newModel(served Config, now func() time.Time) *Model {
 		Config:      served,
 		VocabTokens: served.Tokenizer.Size(),
 		Tools:       answer.OpenToolbox(served.Tokenizer, served.Template, now()),
-		Answers:     new(limit.Estimate),
+		Answers:     new(book.Estimate),
 		now:         now,
 	}
 	m.ContextTokens = served.Context()

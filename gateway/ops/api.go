@@ -10,11 +10,11 @@ import (
 	"parley/gateway/audit"
 	"parley/gateway/exchange"
 	"parley/gateway/ledger"
-	"parley/gateway/limit"
 	"parley/gateway/models"
 	"parley/gateway/record"
 	"parley/gateway/safety"
 	"parley/gateway/tenant"
+	"parley/limit"
 
 	"github.com/prometheus/client_golang/prometheus"
 )

@@ -8,8 +8,8 @@ import (
 
 	"parley/gateway/exchange"
 	"parley/gateway/ledger"
-	"parley/gateway/limit"
 	"parley/gateway/tenant"
+	"parley/limit"
 )
 
 // This file shows operators how keys and organisations stand with their budgets, and

@@ -6,8 +6,8 @@ import (
 
 	"parley/gateway/exchange"
 	"parley/gateway/ledger"
-	"parley/gateway/limit"
 	"parley/gateway/tenant"
+	"parley/limit"
 )
 
 // A meDocument is what a caller may know of itself without any right: as whom it

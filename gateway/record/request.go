@@ -10,9 +10,9 @@ import (
 	"parley/gateway/admin"
 	"parley/gateway/infer"
 	"parley/gateway/ledger"
-	"parley/gateway/limit"
 	"parley/gateway/openai"
 	"parley/gateway/tenant"
+	"parley/limit"
 )
 
 // An About is what is known of a request before it is worked on.

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"parley"
-	"parley/gateway/limit"
+	"parley/limit"
 )
 
 const (

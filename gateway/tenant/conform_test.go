@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"parley"
-	"parley/gateway/limit"
 	"parley/internal/testkit"
+	"parley/limit"
 )
 
 // Conform checks that the stores which open gives keep the contract of Store.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"parley"
-	"parley/gateway/limit"
+	"parley/limit"
 )
 
 // This file has keys and tenants as JSON shows them: to clients of the

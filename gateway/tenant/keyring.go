@@ -10,7 +10,7 @@ import (
 
 	"parley/gateway/accounts"
 	"parley/gateway/db"
-	"parley/gateway/limit"
+	"parley/limit"
 )
 
 const (

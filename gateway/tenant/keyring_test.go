@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"parley"
-	"parley/gateway/limit"
+	"parley/limit"
 )
 
 func TestIdentify(t *testing.T) {

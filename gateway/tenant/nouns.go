@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"parley"
-	"parley/gateway/limit"
+	"parley/limit"
 )
 
 // LocalOrganization owns all that is kept while there are no keys. It exists

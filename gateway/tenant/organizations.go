@@ -8,7 +8,7 @@ import (
 	"parley"
 	"parley/gateway/accounts"
 	"parley/gateway/db"
-	"parley/gateway/limit"
+	"parley/limit"
 )
 
 const organizationColumns = `o.id, o.tier, o.limits, o.models, o.blocked, o.created`

@@ -12,7 +12,7 @@ import (
 	"parley"
 	"parley/gateway/accounts"
 	"parley/gateway/db"
-	"parley/gateway/limit"
+	"parley/limit"
 )
 
 //go:embed migrations

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"parley"
-	"parley/gateway/limit"
+	"parley/limit"
 )
 
 // A Tier is what a class of tenants gets.

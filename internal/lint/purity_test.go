@@ -12,7 +12,7 @@ import (
 // pure are the packages that decide: they take state and now, return a plan,
 // and touch no clock, socket, goroutine or file, so that a simulator can run
 // them in virtual time.
-var pure = []string{"gateway/admin", "queue", "route", "route/kvindex",
+var pure = []string{"gateway/admin", "queue", "limit", "route", "route/kvindex",
 	"engine/automaton", "engine/grammar",
 	"engine/sched", "engine/kv", "engine/sample", "engine/spec", "fleet/scale", "sim", "sim/cost", "sim/traffic",
 	"sim/plan", "internal/stat", "internal/fairshare"}

@@ -1,14 +1,10 @@
 package limit
 
-import (
-	"math"
-	"sync"
-)
+import "math"
 
 // An Estimate learns how many tokens answers have, so that a request need not reserve the most that it could use.
-// The zero value has learned nothing. It is safe for concurrent use.
+// The zero value has learned nothing.
 type Estimate struct {
-	mu              sync.Mutex
 	answers         int
 	mean, deviation float64
 }
@@ -22,8 +18,6 @@ const (
 
 // Learn takes the length of an answer.
 func (e *Estimate) Learn(tokens int64) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	length := float64(tokens)
 	if e.answers++; e.answers == 1 {
 		e.mean = length
@@ -36,8 +30,6 @@ func (e *Estimate) Learn(tokens int64) {
 
 // Tokens returns how many tokens to reserve for an answer of at most longest: more than most answers have.
 func (e *Estimate) Tokens(longest int64) int64 {
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	likely := int64(firstTokens)
 	if e.answers > 0 {
 		likely = max(leastTokens, int64(math.Ceil(e.mean+2*e.deviation)))

@@ -3,7 +3,6 @@ package limit
 import (
 	"fmt"
 	"strconv"
-	"sync"
 	"time"
 )
 
@@ -115,8 +114,8 @@ func (s *Standing) Used() Share {
 // changed meanwhile.
 func (s *Standing) IsNews(told Month) bool { return s.Alerted() && told < s.Month }
 
-// standing returns how an account stands. It must be seeded.
-func (s *State) standing(l *Limits) Standing {
+// Standing returns how an account stands. It must be seeded.
+func (s *State) Standing(l *Limits) Standing {
 	return Standing{Month: Month(s.Month), Budget: l.MonthlyBudget, Spent: s.Spent, Alert: l.BudgetAlert}
 }
 
@@ -139,48 +138,3 @@ func (s *Standing) Document() *StandingDocument {
 	}
 	return &StandingDocument{s.Budget, s.Spent, s.Used(), s.Alert, s.Stage(), (s.Month + 1).Start().Unix()}
 }
-
-// A Watch hears of budgets that are nearly spent, of each account once a month. It
-// looks at accounts whenever something is reserved of or settled with them: two
-// products are compared, and only beyond the alert there is more to do.
-type Watch struct {
-	// Tell takes the news of an account. It must not wait: it is called while others
-	// do. If it cannot take the news it returns false, and hears them again with the
-	// account's next request.
-	Tell func(account string, s Standing) bool
-
-	// told has the month that was told last of an account. It is written under mu.
-	told sync.Map
-	mu   sync.Mutex
-}
-
-// look reports an account whose budget is newly near its end.
-func (w *Watch) look(a *Account, s *State) {
-	if w == nil || s.Month == 0 {
-		return
-	}
-	if standing := s.standing(&a.Limits); standing.IsNews(0) {
-		w.tellOnce(a.Name, standing)
-	}
-}
-
-func (w *Watch) tellOnce(account string, s Standing) {
-	if !s.IsNews(w.toldOf(account)) {
-		return
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if s.IsNews(w.toldOf(account)) && w.Tell(account, s) {
-		w.told.Store(account, s.Month)
-	}
-}
-
-func (w *Watch) toldOf(account string) Month {
-	month, _ := w.told.Load(account)
-	told, _ := month.(Month)
-	return told
-}
-
-// Again forgets that this month's news of an account were told, so that they are
-// told with its next request.
-func (w *Watch) Again(account string) { w.told.Delete(account) }

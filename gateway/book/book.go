@@ -1,4 +1,4 @@
-package limit
+package book
 
 import (
 	"context"
@@ -7,17 +7,18 @@ import (
 	"time"
 
 	"parley/gateway/db"
+	"parley/limit"
 )
 
 // A Book keeps accounts. It is safe for concurrent use.
 type Book interface {
 	// Reserve takes what h may use of all its accounts, or of none and says why.
 	// An error is the book's being out of reach: nothing is known then.
-	Reserve(ctx context.Context, h *Hold) (Verdict, error)
+	Reserve(ctx context.Context, h *limit.Hold) (limit.Verdict, error)
 	// Settle replaces what h reserved by what it used. It must be called once for
 	// every Reserve that was not refused and whose use lasts; for others it does
 	// nothing. It does not fail: a book that is out of reach is told later.
-	Settle(h *Hold, used Use)
+	Settle(h *limit.Hold, used limit.Use)
 	// Close keeps what is to be kept.
 	Close() error
 }
@@ -29,12 +30,12 @@ type Memory struct {
 	Now func() time.Time
 	// Spent says what an account has spent in the month of now. It is asked once
 	// for each account with a budget; nil is nothing.
-	Spent func(ctx context.Context, account string, now time.Time) (Micros, error)
+	Spent func(ctx context.Context, account string, now time.Time) (limit.Micros, error)
 	// Load returns the accounts that were kept, Save keeps some. What was spent
 	// and what is reserved is not kept: the one is found by Spent, the others end
 	// with the process.
-	Load func(ctx context.Context) (map[string]State, error)
-	Save func(ctx context.Context, changed map[string]State) error
+	Load func(ctx context.Context) (map[string]limit.State, error)
+	Save func(ctx context.Context, changed map[string]limit.State) error
 
 	// Watch is called for budgets that are nearly spent; nil for no alerts.
 	Watch *Watch
@@ -45,7 +46,7 @@ type Memory struct {
 	saver sync.WaitGroup
 
 	mu       sync.Mutex
-	accounts map[string]*State
+	accounts limit.Accounts
 	changed  map[string]bool
 	// forgot is when accounts were last searched for ones to forget.
 	forgot time.Time
@@ -53,8 +54,11 @@ type Memory struct {
 	seeding db.Searches[struct{}]
 }
 
+// A spending says what an account has spent in the month of now.
+type spending func(ctx context.Context, account string, now time.Time) (limit.Micros, error)
+
 // newMemoryWith is NewMemory for accounts that have spent something before.
-func newMemoryWith(now func() time.Time, spent func(context.Context, string, time.Time) (Micros, error)) *Memory {
+func newMemoryWith(now func() time.Time, spent spending) *Memory {
 	m := NewMemory(now)
 	m.Spent = spent
 	return m
@@ -79,7 +83,7 @@ func OpenMemory(ctx context.Context, m *Memory) (*Memory, error) {
 		return nil, err
 	}
 	for name, s := range kept {
-		m.accounts[name] = &State{At: s.At, Debt: s.Debt}
+		m.accounts[name] = &limit.State{At: s.At, Debt: s.Debt}
 	}
 	background, stop := context.WithCancel(context.Background())
 	m.stop = stop
@@ -88,7 +92,7 @@ func OpenMemory(ctx context.Context, m *Memory) (*Memory, error) {
 }
 
 func (m *Memory) begin() {
-	m.accounts, m.changed, m.stop = map[string]*State{}, map[string]bool{}, func() {}
+	m.accounts, m.changed, m.stop = limit.Accounts{}, map[string]bool{}, func() {}
 	if m.Now == nil {
 		m.Now = time.Now
 	}
@@ -117,62 +121,42 @@ func (m *Memory) keep(ctx context.Context) {
 }
 
 // Reserve implements [Book].
-func (m *Memory) Reserve(ctx context.Context, h *Hold) (Verdict, error) {
+func (m *Memory) Reserve(ctx context.Context, h *limit.Hold) (limit.Verdict, error) {
 	if err := m.seed(ctx, h); err != nil {
-		return Verdict{}, err
+		return limit.Verdict{}, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	states := m.states(h)
 	now := m.Now()
-	v := decide(states, h, now)
-	m.look(h, states)
+	v := m.accounts.Reserve(h, now)
+	m.look(h)
 	m.forget(now)
 	return v, nil
 }
 
 // Settle implements [Book].
-func (m *Memory) Settle(h *Hold, used Use) {
+func (m *Memory) Settle(h *limit.Hold, used limit.Use) {
 	if !h.Use.Lasts() {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now, states := m.Now(), m.states(h)
-	for i, s := range states {
-		limits := &h.Accounts[i].Limits
-		s.flow(limits, now)
-		s.settle(limits, &h.Use, &used)
-	}
-	m.look(h, states)
+	m.accounts.Settle(h, &used, m.Now())
+	m.look(h)
 }
 
-func (m *Memory) look(h *Hold, states []*State) {
-	for i, s := range states {
+// look notes which accounts a hold has changed, and has their budgets watched. The lock is held.
+func (m *Memory) look(h *limit.Hold) {
+	for i, s := range m.accounts.Of(h) {
+		if m.Save != nil {
+			m.changed[h.Accounts[i].Name] = true
+		}
 		m.Watch.look(&h.Accounts[i], s)
 	}
 }
 
-// states returns the accounts of a hold, to be changed. The lock is held.
-func (m *Memory) states(h *Hold) []*State {
-	states := make([]*State, len(h.Accounts))
-	saved := m.Save != nil
-	for i := range h.Accounts {
-		name := h.Accounts[i].Name
-		s := m.accounts[name]
-		if s == nil {
-			s = &State{}
-			m.accounts[name] = s
-		}
-		if states[i] = s; saved {
-			m.changed[name] = true
-		}
-	}
-	return states
-}
-
 // seed finds out what was spent by accounts that have a budget and are new.
-func (m *Memory) seed(ctx context.Context, h *Hold) error {
+func (m *Memory) seed(ctx context.Context, h *limit.Hold) error {
 	if h.Use.Cost == 0 {
 		return nil
 	}
@@ -188,7 +172,7 @@ func (m *Memory) seed(ctx context.Context, h *Hold) error {
 
 // seedOne asks what an account has spent. Requests that find it unknown at the
 // same time wait for one answer.
-func (m *Memory) seedOne(ctx context.Context, account Account) error {
+func (m *Memory) seedOne(ctx context.Context, account limit.Account) error {
 	_, err := m.seeding.Find(ctx, account.Name, func(ctx context.Context) (none struct{}, err error) {
 		if !m.unseeded(&account) { // another search has ended meanwhile
 			return none, nil
@@ -200,7 +184,7 @@ func (m *Memory) seedOne(ctx context.Context, account Account) error {
 		}
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.states(&Hold{Accounts: []Account{account}})[0].seed(spent, now)
+		m.accounts.Of(&limit.Hold{Accounts: []limit.Account{account}})[0].Seed(spent, now)
 		return none, nil
 	})
 	return err
@@ -211,8 +195,7 @@ const spentMax = 30 * time.Second
 
 // askSpent finds out what an account has spent in the month of now: nothing, if ask is
 // nil.
-func askSpent(ctx context.Context, ask func(context.Context, string, time.Time) (Micros, error), account string,
-	now time.Time) (Micros, error) {
+func askSpent(ctx context.Context, ask spending, account string, now time.Time) (limit.Micros, error) {
 	if ask == nil {
 		return 0, nil
 	}
@@ -221,7 +204,7 @@ func askSpent(ctx context.Context, ask func(context.Context, string, time.Time) 
 	return ask(ctx, account, now)
 }
 
-func (m *Memory) unseeded(a *Account) bool {
+func (m *Memory) unseeded(a *limit.Account) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.accounts[a.Name]
@@ -253,7 +236,7 @@ func (m *Memory) Keep(ctx context.Context) error {
 		return nil
 	}
 	m.mu.Lock()
-	changed := map[string]State{}
+	changed := map[string]limit.State{}
 	for name := range m.changed {
 		changed[name] = *m.accounts[name]
 	}

@@ -1,4 +1,4 @@
-package limit
+package book
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"parley"
 	"parley/gateway/db"
+	"parley/limit"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -34,7 +35,7 @@ type RedisConfig struct {
 	Timeout time.Duration
 	// Spent says what an account has spent in the month of now, for accounts with
 	// a budget that Redis does not know; nil is nothing.
-	Spent func(ctx context.Context, account string, now time.Time) (Micros, error)
+	Spent func(ctx context.Context, account string, now time.Time) (limit.Micros, error)
 	// Watch is called for budgets that are nearly spent; nil for no alerts. While Redis
 	// is unreachable it is not called, and afterwards for what was missed.
 	Watch *Watch
@@ -69,10 +70,10 @@ type Redis struct {
 	mu sync.Mutex
 	outage
 	// held are the holds in Redis, to be renewed; locally those in local.
-	held    map[*Hold]bool
-	locally map[*Hold]*Memory
+	held    map[*limit.Hold]bool
+	locally map[*limit.Hold]*Memory
 	// spending are accounts of which it is found out what they have spent.
-	spending db.Searches[Micros]
+	spending db.Searches[limit.Micros]
 
 	stop context.CancelFunc
 	loop sync.WaitGroup
@@ -91,10 +92,10 @@ type outage struct {
 // A command is something to tell Redis about a hold.
 type command struct {
 	verb string
-	hold *Hold
-	used Use
+	hold *limit.Hold
+	used limit.Use
 	// seeds are what the accounts spent before, where that was asked for.
-	seeds map[int]Micros
+	seeds map[int]limit.Micros
 }
 
 // A quietRedis takes what the Redis library would print on its own: it is in the
@@ -122,8 +123,8 @@ func OpenRedis(ctx context.Context, config RedisConfig) (*Redis, error) {
 		client:  redis.NewClient(options),
 		script:  redis.NewScript(bookScript),
 		metrics: newRedisMetrics(),
-		held:    map[*Hold]bool{},
-		locally: map[*Hold]*Memory{},
+		held:    map[*limit.Hold]bool{},
+		locally: map[*limit.Hold]*Memory{},
 	}
 	if err := r.client.Ping(ctx).Err(); err != nil {
 		return nil,
@@ -155,7 +156,7 @@ func (c RedisConfig) withDefaults() RedisConfig {
 }
 
 // Reserve implements [Book].
-func (r *Redis) Reserve(ctx context.Context, h *Hold) (Verdict, error) {
+func (r *Redis) Reserve(ctx context.Context, h *limit.Hold) (limit.Verdict, error) {
 	if m, down := r.share(); down {
 		return r.without(ctx, m, h)
 	}
@@ -185,12 +186,12 @@ func (r *Redis) Reserve(ctx context.Context, h *Hold) (Verdict, error) {
 var errSpent = errors.New("what was spent this month cannot be found out")
 
 // reserve runs the script, again if it asks what an account has spent.
-func (r *Redis) reserve(ctx context.Context, h *Hold) (Verdict, error) {
+func (r *Redis) reserve(ctx context.Context, h *limit.Hold) (limit.Verdict, error) {
 	c := command{verb: "reserve", hold: h}
 	for {
 		told, err := r.run(ctx, r.client, &c).Int64Slice()
 		if err != nil {
-			return Verdict{}, err
+			return limit.Verdict{}, err
 		}
 		if told[0] >= 0 {
 			r.look(h, told)
@@ -199,17 +200,17 @@ func (r *Redis) reserve(ctx context.Context, h *Hold) (Verdict, error) {
 		account := int(-told[0]) - 1
 		spent, err := r.spent(ctx, h.Accounts[account].Name)
 		if err != nil {
-			return Verdict{}, fmt.Errorf("%w: %w", errSpent, err)
+			return limit.Verdict{}, fmt.Errorf("%w: %w", errSpent, err)
 		}
 		if c.seeds == nil {
-			c.seeds = map[int]Micros{}
+			c.seeds = map[int]limit.Micros{}
 		}
 		c.seeds[account] = spent
 	}
 }
 
-func (r *Redis) spent(ctx context.Context, account string) (Micros, error) {
-	return r.spending.Find(ctx, account, func(ctx context.Context) (Micros, error) {
+func (r *Redis) spent(ctx context.Context, account string) (limit.Micros, error) {
+	return r.spending.Find(ctx, account, func(ctx context.Context) (limit.Micros, error) {
 		return askSpent(ctx, r.config.Spent, account, r.now())
 	})
 }
@@ -228,7 +229,7 @@ func (r *Redis) run(ctx context.Context, to redis.Scripter, c *command) *redis.C
 
 // keys names an account's keys. What stands in braces puts all keys of a hold
 // into one slot of a cluster.
-func (r *Redis) keys(h *Hold) []string {
+func (r *Redis) keys(h *limit.Hold) []string {
 	plain := strings.NewReplacer("{", "(", "}", ")")
 	keys := make([]string, 0, 4*len(h.Accounts))
 	for i := range h.Accounts {
@@ -244,8 +245,8 @@ func (r *Redis) arguments(c *command) []any {
 		now = r.config.Now().UnixMicro()
 	}
 	h := c.hold
-	arguments := []any{c.verb, now, monthOf(r.now()), r.config.Lease.Microseconds(), h.ID}
-	for _, u := range []*Use{&h.Use, &c.used} {
+	arguments := []any{c.verb, now, int64(limit.MonthOf(r.now())), r.config.Lease.Microseconds(), h.ID}
+	for _, u := range []*limit.Use{&h.Use, &c.used} {
 		arguments = append(arguments, u.Requests, u.Input, u.Output, u.Light, u.Concurrent, int64(u.Cost))
 	}
 	for i := range h.Accounts {
@@ -262,22 +263,22 @@ func (r *Redis) arguments(c *command) []any {
 }
 
 // statesTold is how many numbers the script returns for an account.
-const statesTold = buckets + 4
+const statesTold = limit.Buckets + 4
 
 // stateOf is what the script told of a hold's account.
-func stateOf(told []int64, account int) State {
+func stateOf(told []int64, account int) limit.State {
 	n := told[1+account*statesTold:][:statesTold]
-	return State{
-		Debt:    [buckets]int64(n[:buckets]),
-		Month:   n[buckets],
-		Spent:   Micros(n[buckets+1]),
-		Held:    Micros(n[buckets+2]),
-		Running: n[buckets+3],
+	return limit.State{
+		Debt:    [limit.Buckets]int64(n[:limit.Buckets]),
+		Month:   n[limit.Buckets],
+		Spent:   limit.Micros(n[limit.Buckets+1]),
+		Held:    limit.Micros(n[limit.Buckets+2]),
+		Running: n[limit.Buckets+3],
 	}
 }
 
 // look has the budgets watched that the script told of.
-func (r *Redis) look(h *Hold, told []int64) {
+func (r *Redis) look(h *limit.Hold, told []int64) {
 	for i := range h.Accounts {
 		s := stateOf(told, i)
 		r.config.Watch.look(&h.Accounts[i], &s)
@@ -285,20 +286,20 @@ func (r *Redis) look(h *Hold, told []int64) {
 }
 
 // verdictOf makes a verdict of what the script told.
-func verdictOf(h *Hold, told []int64) (v Verdict) {
+func verdictOf(h *limit.Hold, told []int64) (v limit.Verdict) {
 	for i := range h.Accounts {
 		s := stateOf(told, i)
 		limits := &h.Accounts[i].Limits
 		if told[0] == 0 {
-			v.refuse(i, s.refuses(limits, &h.Use))
+			v.Refuse(i, s.Refuses(limits, &h.Use))
 		}
-		s.show(limits, &h.Use, &v)
+		s.Show(limits, &h.Use, &v)
 	}
 	return v
 }
 
 // Settle implements [Book].
-func (r *Redis) Settle(h *Hold, used Use) {
+func (r *Redis) Settle(h *limit.Hold, used limit.Use) {
 	if !h.Use.Lasts() {
 		return
 	}
@@ -327,19 +328,19 @@ func (r *Redis) Settle(h *Hold, used Use) {
 }
 
 // without answers a reservation while Redis is out of reach.
-func (r *Redis) without(ctx context.Context, local *Memory, h *Hold) (Verdict, error) {
-	if h.Use == (Use{Light: h.Use.Light}) { // reading what is stored costs too little to stop for this
-		return Verdict{}, nil
+func (r *Redis) without(ctx context.Context, local *Memory, h *limit.Hold) (limit.Verdict, error) {
+	if h.Use == (limit.Use{Light: h.Use.Light}) { // reading what is stored costs too little to stop for this
+		return limit.Verdict{}, nil
 	}
 	if local == nil {
 		r.metrics.without.WithLabelValues("refused").Inc()
-		return Verdict{}, &parley.Error{Code: parley.Unavailable, Wait: time.Second,
+		return limit.Verdict{}, &parley.Error{Code: parley.Unavailable, Wait: time.Second,
 			Message: "Your limits cannot be checked at the moment, so your request was not begun. Try again in " +
 				"a while."}
 	}
 	r.metrics.without.WithLabelValues("share").Inc()
 	v, err := local.Reserve(ctx, shareOf(h, r.config.Gateways))
-	v.Budget = Standing{} // costs count more than once here
+	v.Budget = limit.Standing{} // costs count more than once here
 	if err == nil && v.Refused == "" && h.Use.Lasts() {
 		r.mu.Lock()
 		r.locally[h] = local
@@ -351,10 +352,10 @@ func (r *Redis) without(ctx context.Context, local *Memory, h *Hold) (Verdict, e
 // shareOf is a hold as one of several gateways sees it on its own: a part of the
 // rates; and costs that count as often as there are gateways, so that all of
 // them together stay within what is left of the budget.
-func shareOf(h *Hold, gateways int) *Hold {
+func shareOf(h *limit.Hold, gateways int) *limit.Hold {
 	part := *h
 	part.Use = timesCost(h.Use, gateways)
-	part.Accounts = append([]Account(nil), h.Accounts...)
+	part.Accounts = append([]limit.Account(nil), h.Accounts...)
 	for i := range part.Accounts {
 		l := &part.Accounts[i].Limits
 		for _, n := range []*int64{&l.RequestsPerSecond, &l.RequestsPerMinute, &l.InputTokensPerMinute,
@@ -368,8 +369,8 @@ func shareOf(h *Hold, gateways int) *Hold {
 	return &part
 }
 
-func timesCost(u Use, n int) Use {
-	u.Cost *= Micros(n)
+func timesCost(u limit.Use, n int) limit.Use {
+	u.Cost *= limit.Micros(n)
 	return u
 }
 

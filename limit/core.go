@@ -85,23 +85,23 @@ type Level struct {
 	Reset time.Duration
 }
 
-// The buckets of an account.
+// The buckets of an account, and how many it has.
 const (
 	bySecond = iota
 	byMinute
 	inputTokens
 	outputTokens
 	lightByMinute
-	buckets
+	Buckets
 )
 
 // periods are the times in which an empty bucket fills, in microseconds.
-var periods = [buckets]int64{1_000_000, 60_000_000, 60_000_000, 60_000_000, 60_000_000}
+var periods = [Buckets]int64{1_000_000, 60_000_000, 60_000_000, 60_000_000, 60_000_000}
 
-var bucketReasons = [buckets]Reason{RequestRate, RequestRate, InputRate, OutputRate, LightRate}
+var bucketReasons = [Buckets]Reason{RequestRate, RequestRate, InputRate, OutputRate, LightRate}
 
-func (l *Limits) rates() [buckets]int64 {
-	return [buckets]int64{
+func (l *Limits) rates() [Buckets]int64 {
+	return [Buckets]int64{
 		l.RequestsPerSecond,
 		l.RequestsPerMinute,
 		l.InputTokensPerMinute,
@@ -110,8 +110,8 @@ func (l *Limits) rates() [buckets]int64 {
 	}
 }
 
-func (u *Use) amounts() [buckets]int64 {
-	return [buckets]int64{u.Requests, u.Requests, u.Input, u.Output, u.Light}
+func (u *Use) amounts() [Buckets]int64 {
+	return [Buckets]int64{u.Requests, u.Requests, u.Input, u.Output, u.Light}
 }
 
 // concurrencyWait is the retry time of a client with too many concurrent requests: it
@@ -126,7 +126,7 @@ const concurrencyWait = time.Second
 type State struct {
 	// At is when the debts were true, in microseconds since 1970.
 	At   int64
-	Debt [buckets]int64
+	Debt [Buckets]int64
 	// Month is the one that Spent was spent in, as year·12 + month; 0 if what was
 	// spent is not known yet. Held is what is reserved.
 	Month       int64
@@ -172,16 +172,16 @@ func drained(debt, rate, elapsed int64) int64 {
 	return debt - rate*elapsed
 }
 
-// seed says what was spent in this month before the account was known.
-func (s *State) seed(spent Micros, now time.Time) {
+// Seed says what was spent in this month before the account was known.
+func (s *State) Seed(spent Micros, now time.Time) {
 	if s.Month == 0 {
 		s.Month, s.Spent = monthOf(now), spent
 	}
 }
 
-// refuses returns the hardest refusal of the limits on more use, after flow. It
+// Refuses returns the hardest refusal of the limits on more use, after flow. It
 // changes nothing. A limit does not refuse a use that takes none of it.
-func (s *State) refuses(limits *Limits, use *Use) (r Refusal) {
+func (s *State) Refuses(limits *Limits, use *Use) (r Refusal) {
 	amounts := use.amounts()
 	for i, rate := range limits.rates() {
 		if rate > 0 && amounts[i] > 0 {
@@ -218,8 +218,8 @@ func (r *Refusal) worse(other Refusal) {
 	}
 }
 
-// refuse takes the refusal of an account if it is the hardest so far.
-func (v *Verdict) refuse(account int, r Refusal) {
+// Refuse takes the refusal of an account if it is the hardest so far.
+func (v *Verdict) Refuse(account int, r Refusal) {
 	r.Account = account
 	v.worse(r)
 }
@@ -275,9 +275,9 @@ func (s *State) settle(limits *Limits, reserved, used *Use) {
 	}
 }
 
-// show adds what is left of an account's buckets and budget to the verdict on use.
-func (s *State) show(limits *Limits, use *Use, v *Verdict) {
-	if b := s.standing(limits); b.Budget > 0 && (v.Budget.Budget == 0 || b.Used() > v.Budget.Used()) {
+// Show adds what is left of an account's buckets and budget to the verdict on use.
+func (s *State) Show(limits *Limits, use *Use, v *Verdict) {
+	if b := s.Standing(limits); b.Budget > 0 && (v.Budget.Budget == 0 || b.Used() > v.Budget.Used()) {
 		v.Budget = b
 	}
 	light := use.Light > 0
@@ -295,22 +295,4 @@ func (s *State) show(limits *Limits, use *Use, v *Verdict) {
 			*level = Level{rate, left, time.Duration((s.Debt[i]+rate-1)/rate) * time.Microsecond}
 		}
 	}
-}
-
-// decide reserves a hold of the states of its accounts, or says why not. All
-// states must be seeded.
-func decide(states []*State, h *Hold, now time.Time) (v Verdict) {
-	for i, s := range states {
-		limits := &h.Accounts[i].Limits
-		s.flow(limits, now)
-		v.refuse(i, s.refuses(limits, &h.Use))
-	}
-	for i, s := range states {
-		limits := &h.Accounts[i].Limits
-		if v.Refused == "" {
-			s.reserve(limits, &h.Use)
-		}
-		s.show(limits, &h.Use, &v)
-	}
-	return v
 }
