@@ -78,11 +78,16 @@ func (c *Client) ask(ctx context.Context, l *link, in *recvStream, sent *call) (
 	if trace, ok := parley.TraceOf(ctx); ok {
 		sent.Trace = trace.String()
 	}
-	frame, err := requestFrame(in.id, sent)
-	if err != nil {
+	room := frameRoom.Get().(*[]byte)
+	defer func() {
+		if cap(*room) <= ioBytes {
+			frameRoom.Put(room)
+		}
+	}()
+	if *room, err = requestFrame((*room)[:0], in.id, sent); err != nil {
 		return true, err
 	}
-	if err := l.out.send(frame); err != nil {
+	if err := l.out.send(*room); err != nil {
 		return false, c.cfg.Unreachable(ctx, err)
 	}
 	return false, nil
@@ -94,9 +99,11 @@ func (c *Client) ask(ctx context.Context, l *link, in *recvStream, sent *call) (
 //go:noinline
 func fail(yield func(parley.Delta, error) bool, err error) { yield(parley.Delta{}, err) }
 
-// requestFrame is the frame of a request.
-func requestFrame(id uint64, sent *call) ([]byte, error) {
-	room := make([]byte, 0, 512+4*len(sent.Prompt))
+// frameRoom is room for frames of requests, which an outbox copies.
+var frameRoom = sync.Pool{New: func() any { return new([]byte) }}
+
+// requestFrame is the frame of a request, in room if that is large enough.
+func requestFrame(room []byte, id uint64, sent *call) ([]byte, error) {
 	frame, err := appendRequest(beginFrame(room, kindRequest, id), sent)
 	if err == nil && len(frame) > frameMax {
 		err = parley.Errorf(parley.TooLarge, "the request takes %d bytes: at most %d can be sent to a worker",

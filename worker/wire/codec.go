@@ -2,75 +2,11 @@ package wire
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"time"
 
 	"parley"
 )
-
-// A call is a request as it travels.
-type call struct {
-	parley.Request
-	// Left is how long the request may take, as clocks of machines differ.
-	Left time.Duration `json:",omitempty"`
-	// Window is how many tokens the client takes before it has acknowledged any.
-	Window int
-	// Trace is what the request belongs to, as in a traceparent header.
-	Trace string `json:",omitempty"`
-}
-
-// newCall returns the request as it travels.
-func newCall(q *parley.Request, window int, now time.Time) *call {
-	c := &call{Request: *q, Window: window}
-	c.Turns = nil // an engine of ours looks at the prompt
-	if !q.Deadline.IsZero() {
-		c.Left = max(1, q.Deadline.Sub(now))
-		c.Deadline = time.Time{}
-	}
-	return c
-}
-
-// request returns the request as it was sent.
-func (c *call) request(now time.Time) *parley.Request {
-	q := c.Request
-	if c.Left != 0 {
-		q.Deadline = now.Add(c.Left)
-	}
-	return &q
-}
-
-// appendRequest appends the payload of a request: the tokens of the prompt, of which
-// there may be many, and everything else as JSON, which is short.
-func appendRequest(to []byte, c *call) ([]byte, error) {
-	rest := *c
-	rest.Prompt = nil
-	text, err := json.Marshal(&rest)
-	if err != nil {
-		return to, parley.Errorf(parley.InvalidRequest, "the request cannot be sent: %v", err)
-	}
-	e := encoder{to: to}
-	e.tokens(c.Prompt)
-	return append(e.to, text...), nil
-}
-
-// parseRequest reads the payload of a request.
-func parseRequest(payload []byte) (*call, error) {
-	d := decoder{rest: payload}
-	prompt := d.tokens()
-	c := &call{}
-	if d.bad {
-		return nil, parley.Errorf(parley.InvalidRequest, "invalid request: the tokens of its prompt are malformed")
-	}
-	if err := json.Unmarshal(d.rest, c); err != nil {
-		return nil, parley.Errorf(parley.InvalidRequest, "invalid request: %v", err)
-	}
-	if c.Window < 1 {
-		return nil, parley.Invalid("Window", "the window is %d tokens: expected 1 or more", c.Window)
-	}
-	c.Prompt = prompt
-	return c, nil
-}
 
 // A Fault is a [parley.Error] that travels, in a frame or as JSON.
 type Fault struct {

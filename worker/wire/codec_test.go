@@ -209,16 +209,48 @@ func TestFramesAreRead(t *testing.T) {
 }
 
 func FuzzRequest(f *testing.F) {
-	for _, text := range []string{`{"Window":3}`, `{"Left":-1,"Window":3,"Grammar":{"kind":"regex"}}`, `{"Window":0}`} {
-		f.Add(append([]byte{2, 1, 2}, text...))
+	grammar := parley.Regex("a+")
+	for _, c := range []*call{
+		{Window: 3},
+		{Request: parley.Request{Prompt: []parley.Token{1, 2}, Grammar: &grammar}, Left: -1, Window: 3},
+		{Request: parley.Request{Stop: parley.Stop{Strings: []string{"a", ""}}}, Window: 1},
+		{Request: parley.Request{Resume: []parley.Partial{{Done: true}}}, Window: 1},
+		{},
+	} {
+		payload, err := appendRequest(nil, c)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(payload)
 	}
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0x0f})
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		c, err := parseRequest(payload)
 		if err == nil && (c.Window < 1 || c.request(time.Now()) == nil || len(c.Prompt) > len(payload)) {
-			t.Errorf("%+v", c)
+			t.Fatalf("%+v", c)
+		}
+		if err != nil {
+			return
+		}
+		written, err := appendRequest(nil, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := parseRequest(written); err != nil || !reflect.DeepEqual(again, c) {
+			t.Errorf("%+v became %+v: %v", c, again, err)
 		}
 	})
+}
+
+func TestRequestsThatAreNotFiniteAreNotSent(t *testing.T) {
+	nan := float32(math.NaN())
+	for _, s := range []parley.Sampling{{Temperature: nan}, {TopP: float32(math.Inf(1))},
+		{LogitBias: map[parley.Token]float32{1: nan}}} {
+		if _, err := appendRequest(nil, &call{Request: parley.Request{Sampling: s}, Window: 1}); parley.CodeOf(err) !=
+			parley.InvalidRequest {
+			t.Errorf("%+v: %v", s, err)
+		}
+	}
 }
 
 // FuzzDelta reads deltas and errors. What was read is read again the same after it

@@ -22,7 +22,8 @@
 // if it does not respond.
 //
 //	frame.go   frames, and reading them
-//	codec.go   requests, deltas and errors as payloads
+//	request.go requests as payloads
+//	codec.go   deltas and errors as payloads
 //	client.go  the client: one connection, made when it is needed
 //	link.go    that connection, and the streams on it
 //	recv.go    one stream as it comes in

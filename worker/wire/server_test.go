@@ -55,7 +55,7 @@ func TestAClosingServerLetsItsClientsRead(t *testing.T) {
 
 // asks is the frame of a request.
 func asks(id uint64, most, window int, prompt ...parley.Token) []byte {
-	frame, err := requestFrame(id, newCall(&parley.Request{Prompt: prompt, MaxTokens: most}, window, time.Time{}))
+	frame, err := requestFrame(nil, id, newCall(&parley.Request{Prompt: prompt, MaxTokens: most}, window, time.Time{}))
 	if err != nil {
 		panic(err)
 	}
