@@ -11,7 +11,6 @@ import (
 	"parley/gateway/batch"
 	"parley/gateway/book"
 	"parley/gateway/ledger"
-	"parley/gateway/openai"
 	"parley/gateway/record"
 	"parley/gateway/tenant"
 	"parley/limit"
@@ -138,7 +137,7 @@ func (p *Payer) CountEndUser(ctx context.Context, body []byte) error {
 	if p.light || !limited && p.office.Ledger == nil {
 		return nil
 	}
-	named := openai.AttributionOf(body)
+	named := attributionOf(body)
 	if p.office.Ledger != nil {
 		p.record.Tags = ledger.TagsOf(named.Metadata)
 	}

@@ -1,12 +1,12 @@
-package openai
+package bill
 
 import (
 	"bytes"
 	"encoding/json"
 )
 
-// An Attribution is what a body says about whom and what its request is for.
-type Attribution struct {
+// An attribution is what a body says about whom and what its request is for.
+type attribution struct {
 	// EndUser is safety_identifier, or else user, or in the Anthropic interface
 	// metadata.user_id; empty if the body names no user.
 	EndUser string
@@ -14,11 +14,11 @@ type Attribution struct {
 	Metadata map[string]string
 }
 
-// AttributionOf reads a body once, and only if it has one of the members. What is wrong
+// attributionOf reads a body once, and only if it has one of the members. What is wrong
 // with it is left to the endpoint to report.
-func AttributionOf(body []byte) (a Attribution) {
-	if !bytes.Contains(body, []byte(`"metadata"`)) && !bytes.Contains(body, []byte(`"user"`)) &&
-		!bytes.Contains(body, []byte(`"safety_identifier"`)) {
+func attributionOf(body []byte) (a attribution) {
+	if !mayHaveMember(body, `"metadata"`) && !mayHaveMember(body, `"user"`) &&
+		!mayHaveMember(body, `"safety_identifier"`) {
 		return a
 	}
 	var named struct {
@@ -45,4 +45,19 @@ func AttributionOf(body []byte) (a Attribution) {
 		}
 	}
 	return a
+}
+
+// mayHaveMember reports whether a quoted name is followed by a colon anywhere in a body. The role of
+// a message, which nearly all bodies have, is "user", too, and is not a member.
+func mayHaveMember(body []byte, quoted string) bool {
+	for {
+		at := bytes.Index(body, []byte(quoted))
+		if at < 0 {
+			return false
+		}
+		body = bytes.TrimLeft(body[at+len(quoted):], " \t\r\n")
+		if bytes.HasPrefix(body, []byte(":")) {
+			return true
+		}
+	}
 }
