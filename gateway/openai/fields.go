@@ -17,6 +17,16 @@ type fields struct {
 	// more.
 	few     []jsonMember
 	members map[string]value
+	// seen has a bit for each name that is there: most names that are looked for are not.
+	seen uint64
+}
+
+// nameBit is the bit of a name in fields.seen, which other names may have, too.
+func nameBit(name string) uint64 {
+	if name == "" {
+		return 1
+	}
+	return 1 << ((uint(name[0]) + 7*uint(len(name))) % 64)
 }
 
 // A jsonMember is a value with its name.
@@ -46,6 +56,7 @@ func (v *value) fields() *fields {
 
 // add takes a member.
 func (f *fields) add(name string, v value) {
+	f.seen |= nameBit(name)
 	if f.members == nil && len(f.few) < fewMembers {
 		f.few = append(f.few, jsonMember{name, v})
 		return
@@ -81,6 +92,9 @@ func (f *fields) find(name string) (v value, ok bool) {
 // take returns the member called name. It reports false if the member is
 // absent or null, or if an error was already met.
 func (f *fields) take(name string) (value, bool) {
+	if f.seen&nameBit(name) == 0 {
+		return value{}, false
+	}
 	v, ok := f.find(name)
 	return v, ok && f.err == nil && !v.isNull()
 }
@@ -157,6 +171,9 @@ func refuseUnless(neutral string) func(value) error {
 
 // with hands the member called name to read, if it is there.
 func (f *fields) with(name string, read func(value) error) {
+	if f.seen&nameBit(name) == 0 {
+		return
+	}
 	if v, ok := f.take(name); ok {
 		f.fail(read(v))
 	}
