@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"parley"
@@ -44,17 +45,34 @@ var (
 // A recentPrompt is what was asked and answered lately, with all that the names of its
 // blocks depend on.
 type recentPrompt struct {
-	parley.Request // with the fields of a warm-up alone
-	answer         []parley.Token
+	model, tenant  string
+	class          parley.Class
+	salt           parley.Salt
+	publicTokens   int
+	prompt, answer []parley.Token
 	pool           string
 	at             time.Time
 }
 
-func (p *recentPrompt) length() int { return len(p.Prompt) + len(p.answer) }
+// request returns the request that has a worker fetch the blocks of the prompt and its answer.
+func (p *recentPrompt) request() *parley.Request {
+	return &parley.Request{
+		Model:        p.model,
+		Prompt:       slices.Concat(p.prompt, p.answer),
+		Class:        p.class,
+		Tenant:       p.tenant,
+		Salt:         p.salt,
+		PublicTokens: p.publicTokens,
+		MaxTokens:    1, // for workers that compute in any case
+		Background:   true,
+	}
+}
+
+func (p *recentPrompt) length() int { return len(p.prompt) + len(p.answer) }
 
 // recentPrompts are the latest, the oldest first.
 type recentPrompts struct {
-	list   []recentPrompt
+	list   []*recentPrompt
 	tokens int
 }
 
@@ -64,7 +82,7 @@ const (
 	recentMost   = 1024
 )
 
-func (p *recentPrompts) add(one recentPrompt) {
+func (p *recentPrompts) add(one *recentPrompt) {
 	if one.length() > recentTokens {
 		return
 	}

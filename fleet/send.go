@@ -355,7 +355,6 @@ func (f *Fleet) pick(t *dispatch, q *route.Request) (l *attempt, changed <-chan 
 	defer f.mu.Unlock()
 	now := f.cfg.Now()
 	f.report(now)
-	err = notAdmitted(t.r)
 	for _, p := range f.admitting(t.r, t.pool) {
 		q.Pool = p.Name
 		d, fault := f.choose(t, q, now)
@@ -367,6 +366,9 @@ func (f *Fleet) pick(t *dispatch, q *route.Request) (l *attempt, changed <-chan 
 			t.beside != nil && none.Refused[route.Avoided] > 0) {
 			break // a worker is there, which will have room or answers already
 		}
+	}
+	if err == nil {
+		err = notAdmitted(t.r)
 	}
 	f.cutWarmUps(t.r)
 	f.rouseFor(t.r)

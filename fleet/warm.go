@@ -3,7 +3,6 @@ package fleet
 import (
 	"cmp"
 	"context"
-	"slices"
 	"time"
 
 	"parley"
@@ -20,18 +19,16 @@ func (f *Fleet) remember(l *attempt, r *parley.Request, answer []parley.Token) {
 	if l.member.Blocks == nil || f.cfg.NoTransfers || f.cfg.WarmMax < 0 || r.SinkTokens > 0 {
 		return
 	}
-	f.recent.add(recentPrompt{
-		Request: parley.Request{
-			Model:        r.Model,
-			Prompt:       r.Prompt,
-			Class:        r.Class,
-			Tenant:       r.Tenant,
-			Salt:         r.Salt,
-			PublicTokens: r.PublicTokens,
-		},
-		answer: answer,
-		pool:   l.member.Pool,
-		at:     f.cfg.Now(),
+	f.recent.add(&recentPrompt{
+		model:        r.Model,
+		tenant:       r.Tenant,
+		class:        r.Class,
+		salt:         r.Salt,
+		publicTokens: r.PublicTokens,
+		prompt:       r.Prompt,
+		answer:       answer,
+		pool:         l.member.Pool,
+		at:           f.cfg.Now(),
 	})
 }
 
@@ -69,24 +66,22 @@ func (f *Fleet) beginWarmUp(m *member) {
 func (f *Fleet) planWarmUp(m *member, now time.Time) (fetches []*parley.Request) {
 	for _, s := range m.seats {
 		var uses []route.Use
-		var prompts []*recentPrompt
-		for i := range f.recent.list {
-			p := &f.recent.list[i]
-			if p.Model != s.model || p.pool != m.Pool {
+		var asked []*parley.Request
+		for _, p := range f.recent.list {
+			if p.model != s.model || p.pool != m.Pool {
 				continue
 			}
-			keys := keysOf(slices.Concat(p.Prompt, p.answer), &p.Request, m.BlockTokens)
-			uses, prompts = append(uses, route.Use{Keys: keys, At: p.at}), append(prompts, p)
+			r := p.request()
+			keys := keysOf(r.Prompt, r, m.BlockTokens)
+			uses, asked = append(uses, route.Use{Keys: keys, At: p.at}), append(asked, r)
 		}
 		for _, w := range f.router.WarmUp(s.id, uses, f.cfg.WarmMax, now) {
-			r := prompts[w.Use].Request
-			r.Prompt = slices.Concat(r.Prompt, prompts[w.Use].answer)
-			r.MaxTokens, r.Background = 1, true // for workers that compute in any case
+			r := asked[w.Use]
 			from := f.at(w.From)
 			source := from.Blocks(from.health.condition.Instance, now.Add(kvwire.TicketLife))
 			source.Worker, source.Tokens, source.Within, source.Only = from.Name, w.Tokens, w.Within, true
 			r.Fetch = &source
-			fetches = append(fetches, &r)
+			fetches = append(fetches, r)
 		}
 	}
 	return fetches

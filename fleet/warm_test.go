@@ -215,7 +215,7 @@ func TestWakingWorkersWarmUp(t *testing.T) {
 func TestRecentPromptsAreBounded(t *testing.T) {
 	var p recentPrompts
 	for i := range 3 * recentMost {
-		p.add(recentPrompt{Request: parley.Request{Prompt: make([]parley.Token, i%4096)}})
+		p.add(&recentPrompt{prompt: make([]parley.Token, i%4096)})
 	}
 	sum := 0
 	for i := range p.list {
@@ -224,7 +224,7 @@ func TestRecentPromptsAreBounded(t *testing.T) {
 	if sum != p.tokens || sum > recentTokens || len(p.list) > recentMost || sum < recentTokens/2 {
 		t.Errorf("%d prompts with %d tokens, %d counted", len(p.list), sum, p.tokens)
 	}
-	p.add(recentPrompt{Request: parley.Request{Prompt: make([]parley.Token, recentTokens+1)}})
+	p.add(&recentPrompt{prompt: make([]parley.Token, recentTokens+1)})
 	if p.tokens != sum {
 		t.Error("a prompt that is too large displaces all others")
 	}
