@@ -253,14 +253,14 @@ func plainResults(messages []token.Message) (plain []token.Message) {
 	wasResult := false
 	for _, m := range messages {
 		isResult := m.Role == "tool" || m.Role == "function"
-		switch result := toolResponse(m); {
+		switch {
 		case !isResult:
 			plain = append(plain, m)
 		case wasResult:
 			last := &plain[len(plain)-1]
-			last.Content = jinja.Concat(last.Content, "\n", result)
+			last.Content = jinja.Concat(last.Content, "\n", toolResponse(m))
 		default:
-			plain = append(plain, token.Message{Role: "user", Content: result})
+			plain = append(plain, token.Message{Role: "user", Content: toolResponse(m)})
 		}
 		wasResult = isResult
 	}

@@ -52,7 +52,7 @@ func (q *modelQueues) open(config *Admission, m *Model, pool string, counted *ad
 	}
 	t := &poolQueue{
 		now:     q.now,
-		metrics: counted,
+		metrics: &poolMetrics{admissionMetrics: counted},
 		queue:   inner,
 		model:   newBreaker(config.Breaker),
 		worker:  newBreaker(config.Breaker),

@@ -89,7 +89,7 @@ type poolWorker interface {
 // start, end and cancellation dispatches what may go next.
 type poolQueue struct {
 	now     func() time.Time
-	metrics *admissionMetrics
+	metrics *poolMetrics
 	// model and worker keep work from what fails: this model on the workers of this
 	// pool, and these workers with any model.
 	model, worker *breaker

@@ -31,6 +31,16 @@ func (m *admissionMetrics) turnedAway(why string, class parley.Class, pool strin
 	m.shed.WithLabelValues(why, class.String(), pool).Inc()
 }
 
-func (m *admissionMetrics) waited(class parley.Class, pool string, d time.Duration) {
-	m.wait.WithLabelValues(class.String(), pool).Observe(d.Seconds())
+// poolMetrics are those of one queue. Its lock is held.
+type poolMetrics struct {
+	*admissionMetrics
+	// waits are the histograms of the time in the queue, nil for classes of which no request came.
+	waits [parley.Classes]prometheus.Observer
+}
+
+func (m *poolMetrics) waited(class parley.Class, pool string, d time.Duration) {
+	if m.waits[class] == nil {
+		m.waits[class] = m.wait.WithLabelValues(class.String(), pool)
+	}
+	m.waits[class].Observe(d.Seconds())
 }
