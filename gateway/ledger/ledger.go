@@ -25,6 +25,8 @@ type Ledger struct {
 	log *slog.Logger
 	// inserts write as many entries as rowsAtOnce says.
 	inserts [len(rowsAtOnce)]*db.Statement
+	// args is room for the values of one statement. It belongs to the writer.
+	args []any
 
 	mu      sync.Mutex
 	waiting []*pending
@@ -67,7 +69,8 @@ func Open(ctx context.Context, d *db.DB, log *slog.Logger) (*Ledger, error) {
 	if err := d.Migrate(ctx, db.Schema{Versions: "ledger_versions", Migrations: files}); err != nil {
 		return nil, fmt.Errorf("ledger: %w", err)
 	}
-	l := &Ledger{db: d, log: log, wake: make(chan struct{}, 1)}
+	l := &Ledger{db: d, log: log, wake: make(chan struct{}, 1),
+		args: make([]any, 0, rowsAtOnce[0]*(strings.Count(columns, ",")+1))}
 	for i, rows := range rowsAtOnce {
 		if l.inserts[i], err = d.Prepare(ctx, insertOf(rows)); err != nil {
 			return nil, fmt.Errorf("ledger: %w", err)
@@ -158,11 +161,12 @@ func (l *Ledger) writeWaiting(ctx context.Context) (int, error) {
 const columns = `id, at, organization, user_id, key_id, model, tier, route, input, cached, output, cost_micros, ` +
 	`worker, reason, outcome, shared, batch, stages, estimated, tags, internal`
 
-func (e *Entry) values() []any {
-	return []any{e.ID, db.Stamp(e.At), e.Organization, e.User, e.Key, e.Model, e.Tier.String(), e.Route, e.Input,
+// appendTo appends the values of the columns.
+func (e *Entry) appendTo(args []any) []any {
+	return append(args, e.ID, db.Stamp(e.At), e.Organization, e.User, e.Key, e.Model, e.Tier.String(), e.Route, e.Input,
 		e.Cached, e.Output, int64(e.Cost),
 		e.Worker, e.Reason, e.Outcome, db.Flag(e.Shared), db.Flag(e.Batch), e.Stages.text(), db.Flag(e.Estimated),
-		e.Tags.text(), db.Flag(e.Internal)}
+		e.Tags.text(), db.Flag(e.Internal))
 }
 
 // text returns the times in microseconds, in order.
@@ -204,12 +208,13 @@ func insertOf(rows int) string {
 // insert writes entries that are not there yet. A commit whose outcome was not
 // known is repeated by that.
 func (l *Ledger) insert(t *db.Tx, entries []*pending) error {
-	args := make([]any, 0, rowsAtOnce[0]*(strings.Count(columns, ",")+1))
+	args := l.args
+	defer func() { clear(args[:cap(args)]) }()
 	for i, rows := range rowsAtOnce {
 		for len(entries) >= rows {
 			args = args[:0]
 			for _, e := range entries[:rows] {
-				args = append(args, e.values()...)
+				args = e.appendTo(args)
 			}
 			if err := t.Run(l.inserts[i], args...); err != nil {
 				return err

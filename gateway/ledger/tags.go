@@ -23,6 +23,9 @@ type Tags map[string]string
 // TagsOf returns the metadata of a request as far as it can be tags. It is nil if there are none.
 func TagsOf(metadata map[string]string) Tags {
 	var tags Tags
+	if len(metadata) == 0 {
+		return nil
+	}
 	for _, key := range slices.Sorted(maps.Keys(metadata)) {
 		value := metadata[key]
 		if key == endUser || len(tags) == tagsMax || !mayBeTag(key, tagKeyMax) || !mayBeTag(value, tagValueMax) {
