@@ -2,7 +2,9 @@ package limit
 
 // A Price is what a million tokens cost.
 type Price struct {
-	Input, Cached, Output Micros
+	Input  Micros `json:"input"`
+	Cached Micros `json:"cached"`
+	Output Micros `json:"output"`
 }
 
 // perMillion is how many tokens a price is for.

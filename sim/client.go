@@ -22,6 +22,7 @@ type crowd struct {
 	talks   talks
 	rng     *rand.Rand
 	tally   tally
+	gate    *gate
 	// live counts users that have come and not left; more is set while others will come.
 	live int
 	more bool
@@ -44,7 +45,8 @@ type talks struct {
 	fresh    uint64 // content that is used once
 }
 
-func newCrowd(t *TrafficSpec, number int, seed uint64, at *station, ends time.Duration) (*crowd, error) {
+func newCrowd(t *TrafficSpec, number int, seed uint64, at *station, g *gate,
+	ends time.Duration) (*crowd, error) {
 	class, err := classOf(t.Class)
 	if err != nil {
 		return nil, err
@@ -56,6 +58,7 @@ func newCrowd(t *TrafficSpec, number int, seed uint64, at *station, ends time.Du
 		station:     at,
 		class:       class,
 		ends:        ends,
+		gate:        g,
 		rng:         rand.New(rand.NewPCG(seed, 0)),
 	}
 	c.talks.content = traffic.Content{Seed: seed, First: traffic.DefaultFirst}
@@ -205,7 +208,18 @@ func (u *user) attempt() {
 		u.leave()
 		return
 	}
-	if u.attempts++; c.Patience > 0 {
+	u.attempts++
+	if c.Limits != nil {
+		retry := time.Duration(0)
+		who := payer{u.tenant, *c.Limits, c.TokenPrice, &c.station.answers}
+		if r.payment, retry = c.gate.pay(who, int64(r.prompt), int64(r.most)); r.payment == nil {
+			u.request = nil
+			c.station.meter.each(&c.tally, func(t *tally) { t.limited++ })
+			u.again(retry)
+			return
+		}
+	}
+	if c.Patience > 0 {
 		c.station.clock.after(c.Patience, func() { u.losePatience(r) })
 	}
 	c.station.arrive(r)
@@ -218,6 +232,7 @@ func (u *user) losePatience(r *request) {
 		c := u.crowd
 		c.station.meter.each(&c.tally, func(t *tally) { t.hungUp++ })
 		c.station.drop(r)
+		r.settle(finished)
 		u.again(0)
 	}
 }
@@ -225,6 +240,7 @@ func (u *user) losePatience(r *request) {
 // hear is how an attempt ends.
 func (u *user) hear(r *request, what ending, retry time.Duration) {
 	u.request = nil
+	r.settle(what)
 	if what == rejected {
 		u.again(retry)
 		return
@@ -244,10 +260,10 @@ func (u *user) hear(r *request, what ending, retry time.Duration) {
 	})
 }
 
-// again comes back after a while, or gives up.
+// again comes back after a while, or gives up. The server told it to come again after told, never if that is negative.
 func (u *user) again(told time.Duration) {
 	c := u.crowd
-	if u.attempts > c.Retries {
+	if u.attempts > c.Retries || c.Obey && told < 0 {
 		u.leave()
 		return
 	}

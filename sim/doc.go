@@ -6,7 +6,8 @@
 // # What is real
 //
 // A [Scenario] describes pools of workers, traffic, and what happens to them. For each
-// request, in this order: [queue.Queue] admits or rejects it; when its turn comes,
+// request, in this order: package limit reserves what it may use of its organisation's limits, or refuses;
+// [queue.Queue] admits or rejects it; when its turn comes,
 // [route.Router] picks a worker by the blocks that [kvindex.Index] knows of, from the
 // events of the workers' caches; there [sched.Scheduler] plans each pass and accounts for
 // blocks in [kv.Cache]. This package has no policy of its own: it keeps a clock, moves
@@ -21,10 +22,10 @@
 //
 // # What is left out
 //
-// Networks, tokenizers and the HTTP server take no time. Tenants' limits, the breaker,
-// hedging and taking back requests are at the edge of the gateway and of the fleet, and
-// not simulated. A worker that is lost ends its passes at once, and its requests continue
-// elsewhere after the tokens they have, as the fleet does with its own workers.
+// Networks, tokenizers and the HTTP server take no time. The breaker, hedging and taking
+// back requests are at the edge of the gateway and of the fleet, and not simulated.
+// A worker that is lost ends its passes at once, and its requests continue elsewhere after
+// the tokens they have, as the fleet does with its own workers.
 //
 // # Determinism
 //

@@ -9,7 +9,7 @@ import (
 
 // attemptCounts are of requests and their attempts.
 type attemptCounts struct {
-	arrived, retried, rejected, hungUp, failed, finished, good, moved uint64
+	arrived, retried, rejected, limited, truncated, hungUp, failed, finished, good, moved uint64
 }
 
 // tokenCounts are of requests that were served.
@@ -26,6 +26,8 @@ func (t *tally) merge(o *tally) {
 	t.arrived += o.arrived
 	t.retried += o.retried
 	t.rejected += o.rejected
+	t.limited += o.limited
+	t.truncated += o.truncated
 	t.hungUp += o.hungUp
 	t.failed += o.failed
 	t.finished += o.finished

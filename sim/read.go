@@ -173,6 +173,9 @@ func (t *TrafficSpec) validate() error {
 		problems = append(problems, fmt.Errorf("think is %v, patience %v, backoff %v, stamped %v, retries %d: "+
 			"want nothing negative, and at most 100 retries", t.Think, t.Patience, t.Backoff, t.Stamped, t.Retries))
 	}
+	if t.Limits != nil {
+		problems = append(problems, t.Limits.Validate())
+	}
 	if t.Replay != nil {
 		return errors.Join(append(problems, t.Replay.settings().Validate())...)
 	}

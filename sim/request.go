@@ -49,9 +49,30 @@ type request struct {
 	query    route.Request
 	prompts  [1]route.Prompt // of the query
 	decision route.Decision
-	tally    *tally
+	caller
+}
+
+// A caller is who sent a request, and hears how it ends.
+type caller struct {
+	tally   *tally
+	payment *payment // nil without limits
 	// told is called when the attempt has ended.
 	told func(r *request, what ending, retry time.Duration)
+}
+
+// settle books what an attempt used of its organisation's limits, if there are any: nothing of a prompt that no
+// worker began with.
+func (r *request) settle(what ending) {
+	p := r.payment
+	if p == nil {
+		return
+	}
+	r.payment = nil
+	if what == rejected || r.times.sent == 0 {
+		p.settle(0, 0, 0, what == rejected)
+		return
+	}
+	p.settle(int64(r.prompt), int64(r.hitTokens()), int64(r.written), false)
 }
 
 // writing is how much of an answer is written, and its length.

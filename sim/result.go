@@ -29,9 +29,13 @@ type Figures struct {
 	Retried  uint64 `json:"retried"`
 	Rejected uint64 `json:"rejected"`
 	HungUp   uint64 `json:"hung_up"`
-	Failed   uint64 `json:"failed"`
-	Moved    uint64 `json:"moved"`
-	Finished uint64 `json:"finished"`
+	// Limited counts attempts that a limit of their organisation refused, Truncated answers
+	// that one ended.
+	Limited   uint64 `json:"limited,omitzero"`
+	Truncated uint64 `json:"truncated,omitzero"`
+	Failed    uint64 `json:"failed"`
+	Moved     uint64 `json:"moved"`
+	Finished  uint64 `json:"finished"`
 	// Attainment is the share of requests that were answered within the objectives,
 	// counted from the first attempt; Goodput is how many of those there were in a second.
 	Attainment float64 `json:"attainment"`
@@ -49,17 +53,19 @@ type Figures struct {
 
 func (t *tally) figures(name string, over time.Duration) Figures {
 	s := Figures{
-		Name:     name,
-		Arrived:  t.arrived,
-		Retried:  t.retried,
-		Rejected: t.rejected,
-		HungUp:   t.hungUp,
-		Failed:   t.failed,
-		Moved:    t.moved,
-		Finished: t.finished,
-		TTFT:     spreadOf(&t.ttft),
-		TPOT:     spreadOf(&t.tpot),
-		Queue:    spreadOf(&t.wait),
+		Name:      name,
+		Arrived:   t.arrived,
+		Retried:   t.retried,
+		Rejected:  t.rejected,
+		HungUp:    t.hungUp,
+		Limited:   t.limited,
+		Truncated: t.truncated,
+		Failed:    t.failed,
+		Moved:     t.moved,
+		Finished:  t.finished,
+		TTFT:      spreadOf(&t.ttft),
+		TPOT:      spreadOf(&t.tpot),
+		Queue:     spreadOf(&t.wait),
 	}
 	s.Attainment = ratio(float64(t.good), float64(t.arrived))
 	s.Goodput = ratio(float64(t.good), over.Seconds())
@@ -137,12 +143,14 @@ type Result struct {
 	Fleet   Replicas  `json:"fleet"`
 	Traffic []Figures `json:"traffic"`
 	Rows    []Row     `json:"rows"`
+	// Refused are what limits refused, by organisation, the most first.
+	Refused []Refusals `json:"refused,omitempty"`
 	// Findings say in sentences what bound when.
 	Findings []string `json:"findings"`
 }
 
 // newResult sums up a run.
-func newResult(s *Scenario, m *meter) *Result {
+func newResult(s *Scenario, m *meter, traffic []Figures, refused []Refusals) *Result {
 	over := m.clock.now
 	r := &Result{
 		Name:     s.Name,
@@ -152,6 +160,8 @@ func newResult(s *Scenario, m *meter) *Result {
 		TTFT:     s.TTFT.Seconds(),
 		TPOT:     s.TPOT.Seconds(),
 		Window:   s.Window.Seconds(),
+		Traffic:  traffic,
+		Refused:  refused,
 	}
 	var all window
 	for i, w := range m.windows {

@@ -13,6 +13,7 @@ type simulation struct {
 	meter    *meter
 	stations []*station
 	crowds   []*crowd
+	gate     *gate
 }
 
 // Run simulates a scenario.
@@ -52,15 +53,16 @@ func (s *simulation) run() (*Result, error) {
 			return nil, fmt.Errorf("pool %s: %w", t.Name, t.err)
 		}
 	}
-	r := newResult(s.Scenario, s.meter)
+	var traffic []Figures
 	for _, c := range s.crowds {
-		r.Traffic = append(r.Traffic, c.tally.figures(c.TrafficSpec.Name, s.clock.now))
+		traffic = append(traffic, c.tally.figures(c.TrafficSpec.Name, s.clock.now))
 	}
-	return r, nil
+	return newResult(s.Scenario, s.meter, traffic, s.gate.refusals()), nil
 }
 
 func newSimulation(sc *Scenario) (*simulation, error) {
 	s := &simulation{Scenario: sc, clock: newClock()}
+	s.gate = newGate(s.clock)
 	s.meter = &meter{clock: s.clock, every: sc.Window, ttft: sc.TTFT, tpot: sc.TPOT}
 	for i := range sc.Pools {
 		t, err := newStation(&sc.Pools[i], sc.Seed, s.meter)
@@ -71,7 +73,7 @@ func newSimulation(sc *Scenario) (*simulation, error) {
 	}
 	for i := range sc.Traffic {
 		t := &sc.Traffic[i]
-		c, err := newCrowd(t, i, sc.Seed, s.station(t.Pool), sc.Duration)
+		c, err := newCrowd(t, i, sc.Seed, s.station(t.Pool), s.gate, sc.Duration)
 		if err != nil {
 			return nil, err
 		}

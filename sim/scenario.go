@@ -9,6 +9,7 @@ import (
 
 	"parley"
 	"parley/fleet/scale"
+	"parley/limit"
 	"parley/queue"
 	"parley/sim/cost"
 	"parley/sim/plan"
@@ -181,6 +182,10 @@ type TrafficSpec struct {
 	Class string `yaml:"class"`
 	// Tenants is how many tenants these users belong to; default 1.
 	Tenants int `yaml:"tenants"`
+	// Limits are what each of these tenants may use; default no limits. TokenPrice is what a million tokens
+	// cost them, for their budgets.
+	Limits     *limit.Limits `yaml:"limits"`
+	TokenPrice limit.Price   `yaml:"token_price"`
 	// Rate is how many users come in a second, over time. CV is the coefficient of
 	// variation of the gaps between them; default 1, a Poisson process.
 	Rate     []RatePoint `yaml:"rate"`

@@ -10,6 +10,7 @@ import (
 	"parley/engine/kv"
 	"parley/engine/sched"
 	"parley/fleet/scale"
+	"parley/limit"
 	"parley/queue"
 	"parley/route"
 	"parley/route/kvindex"
@@ -35,6 +36,7 @@ type station struct {
 	parked         []*request
 	arrived, begun uint64
 	crews          []*crew
+	answers        limit.Estimate // of their lengths
 	err            error
 }
 
@@ -414,6 +416,10 @@ func (t *station) wrote(r *request) {
 		t.meter.gap(t.clock.now - r.times.last)
 	}
 	last := r.write(t.clock.now)
+	if r.payment != nil && !last && !r.payment.grow(r.written) {
+		last = true
+		t.meter.each(r.tally, func(t *tally) { t.truncated++ })
+	}
 	if begins {
 		t.begun++
 		t.meter.began(r.tally, &r.times, r.prompt, r.hitTokens(), r.seq.Waits)

@@ -116,6 +116,10 @@ func (p Shard) ofTraffic(t *TrafficSpec) error {
 	if t.Replay != nil {
 		return fmt.Errorf("traffic %s replays a trace, which cannot be divided: use a rate or a day", t.Name)
 	}
+	if t.Limits != nil && float64(t.Tenants)*p.Share < 1 {
+		return fmt.Errorf("traffic %s has %d organisations with limits, of which a share of %g is less than one: use "+
+			"a larger share", t.Name, t.Tenants, p.Share)
+	}
 	t.Tenants, t.Groups = p.some(t.Tenants), p.some(t.Groups)
 	t.Stamped, t.StampedUntil = p.sooner(t.Stamped), p.sooner(t.StampedUntil)
 	t.Rate = slices.Clone(t.Rate)

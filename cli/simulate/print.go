@@ -12,6 +12,9 @@ import (
 // rowsPrinted is how many windows are printed at most.
 const rowsPrinted = 24
 
+// refusalsPrinted is how many limits are printed at most.
+const refusalsPrinted = 10
+
 func printResult(out io.Writer, r *sim.Result) {
 	fmt.Fprintf(out, "%s (seed %d, %s)\n%s\n\n", r.Name, r.Seed, duration(r.Duration), r.About)
 	for _, f := range r.Findings {
@@ -36,6 +39,12 @@ func printResult(out io.Writer, r *sim.Result) {
 	fmt.Fprintf(w, "KV memory\t%.1f %%\tfullest worker %.1f %%, %d preemptions\n", 100*f.KV, 100*f.KVMost, f.Preempted)
 	fmt.Fprintf(w, "Cost\t$%.2f\t$%.2f per million output tokens\n", f.Dollars,
 		f.Dollars/max(1, t.Throughput*r.Duration)*1e6)
+	if t.Limited+t.Truncated > 0 {
+		fmt.Fprintf(w, "Limits\t%d\tattempts refused, %d answers cut short\n", t.Limited, t.Truncated)
+	}
+	for _, o := range r.Refused[:min(len(r.Refused), refusalsPrinted)] {
+		fmt.Fprintf(w, "\t%d\t%s of %s\n", o.Attempts, o.Limit, o.Organisation)
+	}
 	w.Flush()
 	if len(r.Traffic) > 1 {
 		printTraffic(out, r)
