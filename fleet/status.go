@@ -3,6 +3,7 @@ package fleet
 import (
 	"cmp"
 	"slices"
+	"sort"
 	"time"
 
 	"parley"
@@ -85,8 +86,8 @@ func (f *Fleet) Standings() (out []Standing) {
 			Index:   "none",
 		})
 	}
-	slices.SortFunc(out, func(a, b Standing) int {
-		return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Name, b.Name))
+	sort.Slice(out, func(i, j int) bool {
+		return out[i].Pool < out[j].Pool || out[i].Pool == out[j].Pool && out[i].Name < out[j].Name
 	})
 	return out
 }

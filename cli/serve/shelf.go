@@ -1,11 +1,11 @@
 package serve
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"slices"
+	"sort"
 	"sync"
 	"time"
 
@@ -110,11 +110,12 @@ func (sh *shelf) models() []models.Config {
 			About:         aboutOf(t.Name, &t.Summary, e.model.License),
 		})
 	}
-	slices.SortFunc(list, func(a, b models.Config) int {
+	sort.Slice(list, func(i, j int) bool {
+		a, b := &list[i], &list[j]
 		if byAge := b.Created.Compare(a.Created); byAge != 0 && (a.Created.Equal(newest) || b.Created.Equal(newest)) {
-			return byAge
+			return byAge < 0
 		}
-		return cmp.Compare(a.ID, b.ID)
+		return a.ID < b.ID
 	})
 	list = append(list, sh.pinned...)
 	for i := range list {

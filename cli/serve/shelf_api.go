@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -94,7 +95,7 @@ func (a *shelfAPI) list(w http.ResponseWriter, _ *http.Request) {
 		list.Pulls = append(list.Pulls, *p)
 	}
 	a.mu.Unlock()
-	slices.SortFunc(list.Pulls, func(a, b pullState) int { return strings.Compare(a.Source, b.Source) })
+	sort.Slice(list.Pulls, func(i, j int) bool { return list.Pulls[i].Source < list.Pulls[j].Source })
 	answerJSON(w, http.StatusOK, list)
 }
 

@@ -15,6 +15,7 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"sort"
 	"time"
 )
 
@@ -58,7 +59,7 @@ func complete(places []Address) ([]Address, error) {
 	for i := range places {
 		problems = append(problems, places[i].complete())
 	}
-	slices.SortFunc(places, func(a, b Address) int { return cmp.Compare(a.Name, b.Name) })
+	sort.Slice(places, func(i, j int) bool { return places[i].Name < places[j].Name })
 	for i := range places[min(1, len(places)):] {
 		if places[i].Name == places[i+1].Name {
 			problems = append(problems, fmt.Errorf("two workers have the name %q", places[i].Name))

@@ -2,7 +2,7 @@ package admin
 
 import (
 	"cmp"
-	"slices"
+	"sort"
 	"time"
 
 	"parley"
@@ -199,8 +199,9 @@ func Read(gathered []*dto.MetricFamily, at time.Time) *Reading {
 			take(r, m)
 		}
 	}
-	slices.SortFunc(r.Workers, func(a, b Worker) int {
-		return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Model, b.Model))
+	sort.Slice(r.Workers, func(i, j int) bool {
+		a, b := &r.Workers[i], &r.Workers[j]
+		return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Model, b.Model)) < 0
 	})
 	return r
 }

@@ -3,6 +3,7 @@ package admin
 import (
 	"cmp"
 	"slices"
+	"sort"
 	"time"
 )
 
@@ -139,8 +140,9 @@ func (r *Recent) LimitedSince(since time.Time) (found []LimitedBy) {
 		}
 		found[i].Count++
 	}
-	slices.SortFunc(found, func(a, b LimitedBy) int {
-		return cmp.Or(b.Count-a.Count, cmp.Compare(a.Organization, b.Organization), cmp.Compare(a.Limit, b.Limit))
+	sort.Slice(found, func(i, j int) bool {
+		a, b := &found[i], &found[j]
+		return cmp.Or(b.Count-a.Count, cmp.Compare(a.Organization, b.Organization), cmp.Compare(a.Limit, b.Limit)) < 0
 	})
 	return found
 }

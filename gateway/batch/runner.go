@@ -1,13 +1,12 @@
 package batch
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"slices"
+	"sort"
 	"sync"
 	"time"
 
@@ -128,7 +127,7 @@ func (s *Store) unfinished() (list []task) {
 			list = append(list, task{rec, *rec})
 		}
 	}
-	slices.SortFunc(list, func(a, b task) int { return cmp.Compare(a.fixed.Order, b.fixed.Order) })
+	sort.Slice(list, func(i, j int) bool { return list[i].fixed.Order < list[j].fixed.Order })
 	return list
 }
 

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -287,11 +288,11 @@ func newID(prefix string) string {
 // page cuts what a client asked for out of all, which it may reorder. It reports
 // false if the page begins behind something that is not there.
 func page[T any](all []T, p openai.Page, id func(T) string, compare func(a, b T) int) (list []T, more, ok bool) {
-	slices.SortFunc(all, func(a, b T) int {
+	sort.Slice(all, func(i, j int) bool {
 		if p.Ascending {
-			a, b = b, a
+			i, j = j, i
 		}
-		return cmp.Or(compare(b, a), strings.Compare(id(b), id(a)))
+		return cmp.Or(compare(all[j], all[i]), strings.Compare(id(all[j]), id(all[i]))) < 0
 	})
 	if p.After != "" {
 		at := slices.IndexFunc(all, func(v T) bool { return id(v) == p.After })

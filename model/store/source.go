@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"sort"
 	"strings"
 
 	"parley/model/hub"
@@ -151,7 +152,7 @@ func choose(repo *hub.Repo, variant string) ([]hub.File, error) {
 			ggufs = append(ggufs, f)
 		}
 	}
-	slices.SortFunc(ggufs, func(a, b hub.File) int { return strings.Compare(a.Path, b.Path) })
+	sort.Slice(ggufs, func(i, j int) bool { return ggufs[i].Path < ggufs[j].Path })
 	if len(ggufs) > 0 {
 		return chooseGGUF(repo.ID, ggufs, variant)
 	}
@@ -244,11 +245,9 @@ func chooseSafetensors(repo *hub.Repo) (files []hub.File, err error) {
 		return nil, fmt.Errorf("%s cannot be served: it has neither GGUF files nor model*.safetensors", repo.ID)
 	}
 	// Small files first: a model that cannot be served is refused before its weights come.
-	slices.SortFunc(files, func(a, b hub.File) int {
-		if a.Size != b.Size {
-			return int(min(max(a.Size-b.Size, -1), 1))
-		}
-		return strings.Compare(a.Path, b.Path)
+	sort.Slice(files, func(i, j int) bool {
+		a, b := &files[i], &files[j]
+		return a.Size < b.Size || a.Size == b.Size && a.Path < b.Path
 	})
 	return files, nil
 }

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -87,7 +87,7 @@ func (s *Store) List() ([]Model, error) {
 			models = append(models, m)
 		}
 	}
-	slices.SortFunc(models, func(a, b Model) int { return cmp.Compare(a.Name, b.Name) })
+	sort.Slice(models, func(i, j int) bool { return models[i].Name < models[j].Name })
 	return slices.CompactFunc(models, func(a, b Model) bool { return a.Name == b.Name }), err
 }
 

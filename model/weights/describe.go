@@ -1,7 +1,7 @@
 package weights
 
 import (
-	"slices"
+	"sort"
 	"strings"
 )
 
@@ -94,11 +94,9 @@ func sortedShares(shares map[string]*Share) []Share {
 	for _, s := range shares {
 		list = append(list, *s)
 	}
-	slices.SortFunc(list, func(a, b Share) int {
-		if a.Bytes != b.Bytes {
-			return int(min(max(b.Bytes-a.Bytes, -1), 1))
-		}
-		return strings.Compare(a.Name, b.Name)
+	sort.Slice(list, func(i, j int) bool {
+		a, b := &list[i], &list[j]
+		return a.Bytes > b.Bytes || a.Bytes == b.Bytes && a.Name < b.Name
 	})
 	return list
 }

@@ -2,7 +2,7 @@ package weights
 
 import (
 	"math"
-	"slices"
+	"sort"
 )
 
 // A StoredType sums up the tensors that a conversion stored as one type, and how
@@ -71,6 +71,6 @@ func storedOf(tallies map[DType]*tally) []StoredType {
 		}
 		list = append(list, t.StoredType)
 	}
-	slices.SortFunc(list, func(a, b StoredType) int { return int(min(max(b.Bytes-a.Bytes, -1), 1)) })
+	sort.Slice(list, func(i, j int) bool { return list[i].Bytes > list[j].Bytes })
 	return list
 }
