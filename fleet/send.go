@@ -472,7 +472,7 @@ func (f *Fleet) finish(l *attempt, v judgement, err error, again bool) {
 	if f.computed(l); !l.unseated {
 		f.router.Done(&l.decision)
 		if v == withdrawn {
-			f.router.Unsent(&l.decision)
+			f.router.Unsent(l.query, &l.decision)
 		}
 	}
 	switch v {

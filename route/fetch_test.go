@@ -172,6 +172,7 @@ func TestPromptsGoToTheirRole(t *testing.T) {
 		apart  bool
 	}{
 		"apart":          {rate: 500, apart: true},
+		"unknown speeds": {apart: true},
 		"a fast decoder": {rate: 1e6},
 		"no prefill worker": {rate: 500, change: func(c *crossroads) {
 			c.workers[c.holder].status.Role = parley.RoleDecode
@@ -201,6 +202,9 @@ func TestPromptsGoToTheirRole(t *testing.T) {
 			if ok && (first.Worker != c.holder || d.Worker != c.other || d.Fetch.From != c.holder ||
 				d.Fetch.More != 4096 || d.Uncached != 0) {
 				t.Errorf("%v, %v", first, d)
+			}
+			if slow := test.rate == 0; ok && slow != (d.Fetch.Within == prefillUnknown) {
+				t.Errorf("it gets %v", d.Fetch.Within)
 			}
 		})
 	}
@@ -284,6 +288,19 @@ func TestLongPromptsTakeLonger(t *testing.T) {
 	want := took(16_000, 32_000) - 5*time.Millisecond
 	if got := p.time(16_000, 32_000); got < want*95/100 || got > want*105/100 {
 		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// TestPromptsOfOneLengthTakeTime has prompts of about the same length take different times, which nothing explains:
+// others are expected to take about as long for each token.
+func TestPromptsOfOneLengthTakeTime(t *testing.T) {
+	var p promptPace
+	for i := range 40 {
+		p.learn(16*(i%2), 512, time.Second+time.Duration(i*7%5)*100*time.Millisecond)
+		p.learn(16, 512, 1500*time.Millisecond)
+		if got := p.time(0, 1024); got < 1800*time.Millisecond || got > 3*time.Second {
+			t.Fatalf("a prompt of 1,024 tokens is expected to take %v after %d of 512", got, p.measured)
+		}
 	}
 }
 

@@ -126,7 +126,11 @@ func lookback(from, to int) float64 {
 func (p *promptPace) learn(from, to int, took time.Duration) {
 	p.fit.Forgetting = paceForgetting
 	scale := 1 / max(took.Seconds(), 1e-6)
-	p.fit.Add([3]float64{scale, float64(to-from) * scale, lookback(from, to) / lookbackUnit * scale})
+	x := [3]float64{scale, float64(to-from) * scale, lookback(from, to) / lookbackUnit * scale}
+	p.fit.Add(x)
+	for _, i := range []int{0, 2} { // prompts of about one length are explained by their tokens
+		p.fit.Known[i][i] += guessWeight * x[i] * x[i]
+	}
 	p.weight = p.fit.Solve()
 	p.measured++
 }

@@ -109,6 +109,18 @@ type Decision struct {
 	// this one, by the means of their engines; empty for none. Uncached does not count them.
 	Prompt    string
 	Elsewhere int
+
+	// sent is what [Router.Sent] noted: when, and from which block on nothing was expected of the worker before.
+	sent struct {
+		at      time.Time
+		first   parley.BlockKey
+		expects bool
+	}
+}
+
+// expect notes from which block on nothing was expected of the worker before the request was sent.
+func (d *Decision) expect(first parley.BlockKey, found bool, now time.Time) {
+	d.sent.first, d.sent.expects, d.sent.at = first, found, now
 }
 
 // fetch notes that the worker should fetch blocks; nil for none.

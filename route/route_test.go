@@ -306,6 +306,61 @@ func TestConfigIsChecked(t *testing.T) {
 	}
 }
 
+// TestWhatWasGivenBackIsNotExpected sends two prompts with a common beginning, of which the worker gives the second
+// back: the blocks of the first are expected, those of the second alone are not.
+func TestWhatWasGivenBackIsNotExpected(t *testing.T) {
+	r := newRouter(t, Config{})
+	w := join(t, r, Member{
+		Name:        "w",
+		Model:       "m",
+		BlockTokens: 16,
+		Source:      kvindex.Source{Events: true, Replay: true, CapacityBlocks: 1 << 10},
+	}, Status{Ready: true})
+	now := time.Unix(0, 0)
+	ask := func(tokens int) *Request {
+		prompt := make([]parley.Token, tokens)
+		keys := parley.AppendBlockKeys(nil, 0, parley.Salt{}, prompt, 16)
+		return &Request{Model: "m", PromptTokens: tokens, OutputTokens: 16, Prompts: []Prompt{{16, keys}}}
+	}
+	send := func(q *Request) *Decision {
+		d, err := r.Pick(q, now)
+		if err != nil || d.Worker != w {
+			t.Fatal(d, err)
+		}
+		r.Sent(q, &d, now)
+		return &d
+	}
+	expected := func(q *Request) int {
+		d, err := r.Pick(q, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.Expected
+	}
+	short, long := ask(160), ask(320)
+	send(short)
+	now = now.Add(time.Millisecond)
+	back := send(long)
+	if n := expected(long); n != 320 {
+		t.Fatalf("%d tokens are expected, want 320", n)
+	}
+	r.Unsent(long, back)
+	if n := expected(long); n != 160 {
+		t.Errorf("%d tokens are expected, want the 160 of the first prompt", n)
+	}
+	r.Unsent(long, back) // nothing else is lost
+	if n := expected(long); n != 160 {
+		t.Errorf("%d tokens are expected, want the 160 of the first prompt", n)
+	}
+	again := send(long)
+	now = now.Add(time.Millisecond)
+	send(long)
+	r.Unsent(long, again)
+	if n := expected(long); n != 320 {
+		t.Errorf("%d tokens are expected, want the 320 that were sent again", n)
+	}
+}
+
 // BenchmarkPick is one decision over 100 workers, for a prompt of 3,000 tokens
 // of which 64 blocks are held by all.
 func BenchmarkPick(b *testing.B) {

@@ -322,7 +322,8 @@ func (r *Router) Sent(q *Request, d *Decision, now time.Time) {
 	w.waiting += d.Uncached
 	w.running++
 	if w.index != nil {
-		w.index.Expect(w.number, q.keys(w.BlockTokens), now)
+		first, found := w.index.Expect(w.number, q.keys(w.BlockTokens), now)
+		d.expect(first, found, now)
 	}
 }
 
@@ -341,12 +342,17 @@ func (r *Router) Done(d *Decision) {
 	}
 }
 
-// Unsent takes back that a request sent as decided was work: the worker gave it back
-// before it had begun.
-func (r *Router) Unsent(d *Decision) {
-	if w := r.workers[d.Worker]; w != nil {
-		uncached := float64(d.Uncached) / w.relative()
-		w.work, w.share = max(0, w.work-uncached), max(0, w.share-uncached)
+// Unsent takes back that a request sent as decided was work and that its blocks will be there: the worker gave it
+// back before it had begun.
+func (r *Router) Unsent(q *Request, d *Decision) {
+	w := r.workers[d.Worker]
+	if w == nil {
+		return
+	}
+	uncached := float64(d.Uncached) / w.relative()
+	w.work, w.share = max(0, w.work-uncached), max(0, w.share-uncached)
+	if w.index != nil && d.sent.expects {
+		w.index.Unexpect(w.number, q.keys(w.BlockTokens), d.sent.first, d.sent.at)
 	}
 }
 

@@ -1,14 +1,16 @@
 package kvindex
 
 import (
+	"slices"
 	"time"
 
 	"parley"
 )
 
 // Expect notes that a prompt is being sent to a worker, so that its blocks
-// will be there soon. Blocks that events have told of are left out.
-func (x *Index) Expect(w Worker, keys []parley.BlockKey, now time.Time) {
+// will be there soon. Blocks that events have told of are left out. It returns the first key that
+// was not expected before, and whether there is one.
+func (x *Index) Expect(w Worker, keys []parley.BlockKey, now time.Time) (first parley.BlockKey, found bool) {
 	worker := x.workers[w]
 	most := x.rememberMost(worker)
 	keys = keys[:min(len(keys), most)]
@@ -29,6 +31,23 @@ func (x *Index) Expect(w Worker, keys []parley.BlockKey, now time.Time) {
 		end := now.Add(x.lives(worker))
 		x.expiries[w], x.expireAt = sooner(x.expiries[w], end), sooner(x.expireAt, end)
 	}
+	if isNew == len(fresh) {
+		return 0, false
+	}
+	return fresh[isNew], true
+}
+
+// Unexpect takes back that the blocks of a prompt from a key on were expected, if nothing was sent since then that
+// has them, too: the worker gave the prompt back.
+func (x *Index) Unexpect(w Worker, keys []parley.BlockKey, first parley.BlockKey, sent time.Time) {
+	gone := x.scratch.untold[:0]
+	for _, k := range keys[max(0, slices.Index(keys, first)):] {
+		if x.workers[w].history.removeAt(k, sent) {
+			gone = append(gone, k)
+		}
+	}
+	x.release(w, gone, expected)
+	x.scratch.untold = gone
 }
 
 // sooner returns the earlier of two times; zero is never.

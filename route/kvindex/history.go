@@ -117,6 +117,20 @@ func (h *history) removeOldest() key {
 	}
 }
 
+// removeAt removes a block that was sent last at a time, and reports whether it was.
+func (h *history) removeAt(k key, at time.Time) bool {
+	if h.size == 0 {
+		return false
+	}
+	i := h.find(k, h.tag(k))
+	if s := h.slots[i]; s.tag == 0 || h.entry(s.entry).at != at.Sub(h.origin) {
+		return false
+	}
+	h.vacate(i)
+	h.size--
+	return true
+}
+
 // removeUntil removes the blocks that were sent last at a time or before it, and appends them
 // to old. It returns a time at which or after which the oldest of the others was sent, if
 // there are any.
