@@ -40,7 +40,7 @@ func (l *loop) round() (closed bool) {
 	case len(l.air.flights) > 0:
 		l.land()
 	default:
-		l.air.ended = time.Time{}
+		l.air.ended, l.cache.arrivals = time.Time{}, arrivals{}
 		l.idle()
 	}
 	return false

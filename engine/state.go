@@ -42,7 +42,15 @@ type cacheState struct {
 	worked    bool        // since blocks were last accounted for
 	published uint64      // the last event that was told
 	batches   []copyBatch // in the background, the oldest first
+	arrivals  arrivals
 }
+
+// arrivalShare is how much of the time of a pass may go to blocks that come before the next one.
+const arrivalShare = 1. / 32
+
+// arrivals are how long blocks that come may hold up the next pass, and have done so far. While none is
+// computed they may take any time: most is 0.
+type arrivals struct{ most, spent time.Duration }
 
 // A copyBatch is copies of one kind that are made while steps are computed.
 type copyBatch struct {

@@ -33,6 +33,7 @@ func (l *loop) assemble(plan []sched.Part, now time.Time) {
 }
 
 func (l *loop) count(p StepReport) {
+	l.cache.arrivals = arrivals{most: time.Duration(arrivalShare * float64(p.Took))}
 	l.stats.step(p.Rows, p.Took)
 	l.cfg.Observe.step(p)
 }

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"parley"
@@ -138,14 +137,35 @@ func (in *Intake) BlockTime() time.Duration { return in.each }
 // Put takes the next bytes of the blocks, one after the other; the last one may be continued by the
 // next call. The error is [ErrNoRoom] if the intake has ended.
 func (in *Intake) Put(ctx context.Context, data ...[]byte) error {
-	ok := false
-	err := in.engine.visit(ctx, func(l *loop) {
-		ok = !slices.ContainsFunc(data, func(some []byte) bool { return !l.putBlocks(in, some, l.cfg.Now()) })
-	})
-	if err == nil && !ok {
-		err = ErrNoRoom
+	for len(data) > 0 {
+		ok := false
+		err := in.engine.visit(ctx, func(l *loop) { data, ok = l.putSome(in, data) })
+		if err == nil && !ok {
+			err = ErrNoRoom
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return err
+	return nil
+}
+
+// putSome takes data until blocks that come have taken their share of the time, but at least the first
+// piece, and returns the rest.
+func (l *loop) putSome(in *Intake, data [][]byte) (rest [][]byte, ok bool) {
+	for began := l.cfg.Now(); len(data) > 0; {
+		if !l.putBlocks(in, data[0], began) {
+			return nil, false
+		}
+		data = data[1:]
+		now := l.cfg.Now()
+		l.cache.arrivals.spent += now.Sub(began)
+		began = now
+		if l.cache.arrivals.most > 0 && l.cache.arrivals.spent >= l.cache.arrivals.most {
+			break
+		}
+	}
+	return data, true
 }
 
 func (l *loop) putBlocks(in *Intake, data []byte, now time.Time) bool {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"parley"
 	"parley/compute"
@@ -135,6 +136,53 @@ func TestTheAccountIsCheckedAfterTransfers(t *testing.T) {
 		}
 		if !worked(to, in.end) {
 			t.Error("the account is not checked when an intake has ended")
+		}
+	})
+}
+
+// TestBlocksThatComeHoldUpPassesLittle has writing a block take a millisecond, and all take three between two passes:
+// the others must wait. While nothing is computed all are taken at once.
+func TestBlocksThatComeHoldUpPassesLittle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newCounter(t, &counter{}, sched.Config{Blocks: 80, StepTokens: 64, StepOutputs: 8, Seqs: 4})
+		r := &parley.Request{Prompt: long(3, 200), MaxTokens: 5}
+		in, err := e.OpenIntake(t.Context(), r, 200)
+		if err != nil || in == nil || len(in.Missing()) != 12 {
+			t.Fatal(in, err)
+		}
+		defer in.Close()
+		write := e.cfg.Content.Write
+		var data [][]byte
+		for i := range 12 {
+			block := make([]byte, compute.BlockTokens)
+			for k := range block {
+				block[k] = byte(r.Prompt[i*compute.BlockTokens+k])
+			}
+			data = append(data, block)
+		}
+		err = e.visit(t.Context(), func(l *loop) {
+			l.cfg.Content.Write = func(slot int32, at int, src []byte) {
+				time.Sleep(time.Millisecond)
+				write(slot, at, src)
+			}
+			for _, wait := range []int{9, 8, 7} { // after the first time, one each
+				l.cache.arrivals.most = 3 * time.Millisecond
+				var ok bool
+				if data, ok = l.putSome(in, data); !ok || len(data) != wait {
+					t.Errorf("%d blocks wait, want %d: %t", len(data), wait, ok)
+				}
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if err := in.Put(t.Context(), data...); err != nil || time.Since(began) != 7*time.Millisecond {
+			t.Errorf("the other blocks were taken after %v: %v", time.Since(began), err)
+		}
+		got, last, err := collect(t.Context(), e, r)
+		if err != nil || !slices.Equal(got[0], expect(r.Prompt, 5)) || last.Usage.CachedTokens != 192 {
+			t.Errorf("%v, %+v, %v", got, last.Usage, err)
 		}
 	})
 }
