@@ -95,7 +95,8 @@ var List = withSecretFiles(slices.Concat([]Setting{
 		Help: "compute with weights `as-stored`, or round matrices of 16 and 32 bits to fp8 when they are loaded: " +
 			"half the memory of BF16, faster and less exact, on GPUs of compute capability 9.0 (H100, H200); other " +
 			"devices refuse it (default as-stored)"},
-	{Key: "threads", wants: "a number, 0 or more", Help: "compute with `N` threads; 0 means one per processor",
+	{Key: "threads", wants: "a number, 0 or more", Help: "compute with `N` threads; 0 means one per processor, " +
+		"but for one on decode workers with four processors or more",
 		set: setCount(func(s *Settings) *int { return &s.Threads })},
 	{Key: "cpu", wants: "one of auto, plain, avx2, avx512, amx, neon",
 		Help: "use the instruction set `NAME`: auto, plain, avx2, avx512, amx or neon (default auto)", set: setCPU},

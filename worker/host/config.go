@@ -5,6 +5,7 @@ import (
 	"iter"
 	"log/slog"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -125,6 +126,23 @@ const (
 	stepTokensGPU = 8192
 	seqsGPU       = 256
 )
+
+// inRole sets what follows from what a worker does of requests, and was not set.
+func (c Config) inRole(role parley.WorkerRole) Config {
+	if role == parley.RoleDecode && c.Threads == 0 {
+		c.Threads = decodeThreads(runtime.GOMAXPROCS(0))
+	}
+	return c
+}
+
+// decodeThreads returns how many of the processors compute in a worker that decodes. Blocks come to it all the time:
+// where all processors compute, each thread that makes room for them delays the others of its pass.
+func decodeThreads(processors int) int {
+	if processors < 4 {
+		return processors
+	}
+	return processors - 1
+}
 
 // registering returns the configuration with a registry for its metrics.
 func (c Config) registering(r prometheus.Registerer) Config {

@@ -149,7 +149,7 @@ func (s *Server) load() (*waking, error) {
 		return nil, err
 	}
 	w := &waking{registry: prometheus.NewRegistry()}
-	c.Config = c.Config.registering(w.registry).reporting(s.publish)
+	c.Config = c.Config.registering(w.registry).reporting(s.publish).inRole(s.cfg.Role)
 	if s.publisher != nil {
 		s.publisher.SetModel(c.Config.Name)
 	}
