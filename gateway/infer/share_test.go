@@ -162,3 +162,67 @@ func TestPaidDoesNotWaitForFree(t *testing.T) {
 		t.Error("enterprise did not join an answer that comes")
 	}
 }
+
+// TestStepsAreTheReadersUntilTheNext has a source use one step for all that it says, as those before workers do:
+// what reads later has kept the contents, whether several members share the answer or it is pumped.
+func TestStepsAreTheReadersUntilTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const tokens = 3 * takeMax
+		next := func(context.Context, *parley.Request) iter.Seq2[*Step, error] {
+			return func(yield func(*Step, error) bool) {
+				var s Step
+				for i := range tokens {
+					s = Step{Delta: parley.Delta{Tokens: []parley.Token{parley.Token(i)}}}
+					if i == tokens-1 {
+						s.Delta.Usage = &parley.Usage{OutputTokens: tokens}
+					}
+					if !yield(&s, nil) {
+						return
+					}
+					s = Step{Delta: parley.Delta{Tokens: []parley.Token{-1}}, Shared: true}
+				}
+			}
+		}
+		whole := func(got []parley.Token) bool {
+			for i, tok := range got {
+				if tok != parley.Token(i) {
+					return false
+				}
+			}
+			return len(got) == tokens
+		}
+		shares := newShares(Sharing{}.WithDefaults(), time.Now)
+		from := shares.answer(SharePolicy{Repeatable: true}, nil, next)
+		late, leave := iter.Pull2(from(t.Context(), &parley.Request{Model: "m"}))
+		defer leave()
+		first, _, _ := late()
+		got := append([]parley.Token(nil), first.Delta.Tokens...)
+		x := generate(t.Context(), from, []*parley.Request{{Model: "m"}}, 1)
+		defer x.Stop()
+		var alone, pumped []parley.Token
+		if err := x.Each(func(s *Step) (bool, error) {
+			alone = append(alone, s.Delta.Tokens...)
+			return false, nil
+		}); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		for s, err, ok := late(); ok; s, err, ok = late() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, s.Delta.Tokens...)
+		}
+		y := generate(t.Context(), next, []*parley.Request{{Model: "m"}}, 1)
+		defer y.Stop()
+		for e := range y.Pumped() {
+			pumped = append(pumped, e.Delta.Tokens...)
+			if e.Shared || e.Err != nil || e.Delta.Usage != nil {
+				break
+			}
+		}
+		if !whole(got) || !whole(alone) || !whole(pumped) {
+			t.Errorf("a member that reads late: %v\na request alone: %v\npumped: %v", got, alone, pumped)
+		}
+	})
+}
