@@ -34,6 +34,12 @@ func startFleetWith(t *testing.T, cfg route.Config, urls ...string) *fleet.Fleet
 // startFleetOf sets what all fleets of tests have in common. Workers join the pools in turn.
 func startFleetOf(t *testing.T, cfg fleet.Config, urls ...string) *fleet.Fleet {
 	t.Helper()
+	return startFleetChanged(t, cfg, func(*fleet.Member) {}, urls...)
+}
+
+// startFleetChanged has each member changed before it joins.
+func startFleetChanged(t *testing.T, cfg fleet.Config, change func(*fleet.Member), urls ...string) *fleet.Fleet {
+	t.Helper()
 	cfg.Models = []parley.Model{{ID: "polly-mini", ContextTokens: 2048}}
 	if len(cfg.Pools) == 0 {
 		cfg.Pools = []fleet.Pool{fleet.DefaultPool()}
@@ -54,6 +60,7 @@ func startFleetOf(t *testing.T, cfg fleet.Config, urls ...string) *fleet.Fleet {
 		if err != nil {
 			t.Fatal(err)
 		}
+		change(&m)
 		if err := f.Join(m); err != nil {
 			t.Fatal(err)
 		}
