@@ -88,6 +88,7 @@ const (
 	// ownSpans how many of its own in any case.
 	memorySpans = 2000
 	ownSpans    = 100
+	leastStay   = 1e-9
 )
 
 func newLearner() *learner {
@@ -136,9 +137,15 @@ func (l *learner) study() {
 // many. Neighbouring ages count half: a chance does not jump with age, but
 // small samples do. Those waiting have been exposed for about half the time.
 func (l *learner) observed(kind, k int) (again, of float64) {
+	o := l.others
 	for j, weight := range [...]float64{0.25, 0.5, 0.25} {
-		if i := k + j - 1; i >= 0 && i < buckets {
-			o := l.others
+		i := k + j - 1
+		switch {
+		case i < 0 || i >= buckets:
+		case o == &nothing:
+			again += weight * l.again[kind][i]
+			of += weight * (l.ended[kind][i] + l.waiting[kind][i]/2)
+		default:
 			again += weight * (l.again[kind][i] + o.again[kind][i])
 			of += weight * (l.ended[kind][i] + o.ended[kind][i] + (l.waiting[kind][i]+o.waiting[kind][i])/2)
 		}
@@ -189,13 +196,20 @@ func (l *learner) estimate(kind int) {
 // worth more than the price are worth keeping.
 func (l *learner) value(kind int, chance *[buckets]float64) {
 	var width, half, stays [buckets]float64
-	for k := range buckets {
+	// best is the greatest ratio that a bucket from that one on has by itself, and a little more: times from there on
+	// are left out when a greater one was found. Rounding is less than that little while a block stays with leastStay.
+	var best [buckets + 1]float64
+	all, sound := 1.0, true
+	for k := buckets - 1; k >= 0; k-- {
 		width[k], half[k], stays[k] = l.edges[k+1]-l.edges[k], 1-chance[k]/2, 1-chance[k]
+		best[k] = max(best[k+1], chance[k]/(width[k]*half[k])*1.001)
+		all *= stays[k]
+		sound = sound && chance[k] >= 0 && all >= leastStay
 	}
 	for k := range buckets {
 		alive, hits, seconds := 1.0, 0.0, 0.0
 		bestHits, bestSeconds := 0.0, 1.0
-		for m := k; m < buckets; m++ {
+		for m := k; m < buckets && !(sound && best[m]*bestSeconds < bestHits); m++ {
 			hits += alive * chance[m]
 			seconds += alive * width[m] * half[m]
 			alive *= stays[m]
@@ -218,6 +232,12 @@ func (l *learner) worthAt(kind, bucket uint8, age float64) float64 {
 	low, high := l.worth[kind][bucket], l.worth[kind][bucket+1]
 	from, to := l.edges[bucket], l.edges[bucket+1]
 	return low + (high-low)*min(max((age-from)/(to-from), 0), 1)
+}
+
+// leastAt returns what any block of that bucket is worth at least; less by more than
+// worthAt can be wrong by rounding.
+func (l *learner) leastAt(kind, bucket uint8) float64 {
+	return min(l.worth[kind][bucket], l.worth[kind][bucket+1]) * (1 - 1e-9)
 }
 
 // risesAt reports whether blocks of that bucket gain worth with age.

@@ -3,6 +3,8 @@ package kv
 import (
 	"math"
 	"math/bits"
+
+	"parley/internal/largepage"
 )
 
 // newSpan makes a span of the nodes from deep upwards, all in one tier, that
@@ -13,7 +15,10 @@ func (c *Cache) newSpan(deep int32, blocks int, kind uint8, t *Table, keep int64
 		id = c.cached.freeSpans[n-1]
 		c.cached.freeSpans = c.cached.freeSpans[:n-1]
 	} else {
-		c.cached.spans = append(c.cached.spans, span{})
+		room := cap(c.cached.spans)
+		if c.cached.spans = append(c.cached.spans, span{}); cap(c.cached.spans) > room {
+			largepage.Ask(c.cached.spans)
+		}
 	}
 	c.cached.order++
 	c.cached.spans[id] = span{
@@ -152,21 +157,37 @@ func (c *Cache) seconds(id int32) float64 {
 
 // least returns the span of a set that is worth least, and its worth per block
 // and second; 0 if the set is empty. Under LRU it is the oldest.
+//
+// The one before this was least is likely to be so again, or the next of its cell. What
+// cannot be worth less is left out without a look at the memory of its spans.
 func (c *Cache) least(set *cellSet) (id int32, worth float64) {
+	bound := math.Inf(1)
+	if at := set.latest; set.full[at.kind]&(1<<at.bucket) != 0 && c.cfg.Policy == Learned {
+		bound = c.worth(c.candidate(set, at.kind, at.bucket))
+	}
 	for kind := range uint8(kinds) {
 		for full := set.full[kind]; full != 0; full &= full - 1 {
 			k := uint8(bits.TrailingZeros64(full))
-			l := &set.lists[kind][k]
-			candidate := l.head
-			if c.learn.risesAt(kind, k) && c.cfg.Policy == Learned {
-				candidate = l.tail
+			if c.learn.leastAt(kind, k) > bound {
+				continue
 			}
+			candidate := c.candidate(set, kind, k)
 			if w := c.worth(candidate); id == 0 || w < worth {
 				id, worth = candidate, w
+				set.latest = cell{kind, k}
 			}
 		}
 	}
 	return id, worth
+}
+
+// candidate returns the span of a cell that is worth least.
+func (c *Cache) candidate(set *cellSet, kind, bucket uint8) int32 {
+	l := &set.lists[kind][bucket]
+	if c.cfg.Policy == Learned && c.learn.risesAt(kind, bucket) {
+		return l.tail
+	}
+	return l.head
 }
 
 func (c *Cache) worth(id int32) float64 {

@@ -175,7 +175,12 @@ type list struct{ head, tail int32 }
 type cellSet struct {
 	lists [kinds][buckets]list
 	full  [kinds]uint64 // bit k: lists[kind][k] is not empty
+	// latest is where the least was found last.
+	latest cell
 }
+
+// A cell has the spans of one kind and one bucket of age.
+type cell struct{ kind, bucket uint8 }
 
 // copies lists the disk slots that hold copies.
 type copies struct {
