@@ -43,9 +43,9 @@ type request struct {
 	seat   seat
 	blocks blocks
 	times  times
-	seq    sched.Seq
-	entry  queue.Entry
 	*script
+	entry    queue.Entry
+	seq      sched.Seq
 	query    route.Request
 	prompts  [1]route.Prompt // of the query
 	decision route.Decision

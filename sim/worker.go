@@ -17,7 +17,7 @@ const blockTokens = kv.BlockTokens
 
 // eventsKept is how many changes of its cache a worker can report at once: more than
 // one pass makes.
-const eventsKept = 1 << 14
+const eventsKept = 1 << 12
 
 // A phase is where a worker is in its life.
 type phase uint8
@@ -277,7 +277,7 @@ func (w *worker) endPass() {
 	plan := w.pass.plan
 	for i := range plan.Parts { // so that the processor waits for the memory of all requests at once
 		r := plan.Parts[i].Seq.Owner.(*request)
-		w.read += r.written + int(r.times.last) + int(r.entry.Class)
+		w.read += r.written + int(r.times.last) + int(r.entry.Class) + r.seq.Computed + r.seq.Table.Sealed()
 	}
 	if len(plan.Parts) > 0 {
 		w.plans.Commit(plan, w.pass.took)
