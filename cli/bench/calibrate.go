@@ -57,18 +57,17 @@ meanwhile, it has the time that requests take outside of their workers.`,
 		Args: cli.Exactly(0, "flags alone"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			samples, err := servedPasses(logs)
+			fit := cost.FitServed
 			if len(logs) == 0 {
 				samples, err = measurePasses(modelName)
+				fit = cost.Fit
 			}
 			if err != nil {
 				return err
 			}
-			m, err := cost.Fit(samples)
+			m, err := fit(samples)
 			if err != nil {
 				return err
-			}
-			if len(logs) > 0 { // in the order in which they were served
-				m.Runs = m.RunsOf(samples)
 			}
 			if m.Request, err = outside(reports); err != nil {
 				return err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,6 +25,8 @@ const (
 	ratioMax  = 1000
 	// runSettled is after how many passes without a prompt a run is the same as any other.
 	runSettled = 8
+	// refits is how often a model is fitted anew, without what its runs explain.
+	refits = 8
 )
 
 // MarshalText writes the numbers with three digits after the point.
@@ -85,6 +88,54 @@ func (m *Model) RunsOf(samples []Sample) (runs []Run) {
 		kept[i] = runs[i*len(runs)/runsMax]
 	}
 	return kept
+}
+
+// FitServed is Fit for the passes that workers served, in their order, with the runs that are in them. How long after a
+// prompt a pass comes is a matter of the runs: passes with several sequences, which are more often among the first after
+// one, must not have it in the time of the model as well.
+func FitServed(samples []Sample) (*Model, error) {
+	m, err := Fit(samples)
+	for range refits {
+		if err != nil {
+			return nil, err
+		}
+		m, err = Fit(m.sincePrompt(samples))
+	}
+	if err != nil {
+		return nil, err
+	}
+	var check []Sample
+	for i := holdBack - 1; i < len(samples); i += holdBack {
+		check = append(check, samples[i])
+	}
+	m.Error, m.Runs = m.ErrorOn(check), m.RunsOf(samples)
+	return m, nil
+}
+
+// sincePrompt returns passes as long as they would have been at an average time after a prompt.
+func (m *Model) sincePrompt(samples []Sample) []Sample {
+	var expected, took [runSettled + 1]float64 // by how many passes ago the latest prompt was, of those without one
+	var allExpected, allTook float64
+	at := make([]int, len(samples))
+	place := runSettled
+	for i := range samples {
+		if place = min(place+1, runSettled); samples[i].hasPrompt() {
+			place, at[i] = -1, -1
+			continue
+		}
+		at[i] = place
+		t, _ := m.Time(samples[i].Pass)
+		expected[place], took[place] = expected[place]+t.Seconds(), took[place]+samples[i].Took.Seconds()
+		allExpected, allTook = allExpected+t.Seconds(), allTook+samples[i].Took.Seconds()
+	}
+	samples = slices.Clone(samples)
+	for i, place := range at {
+		if place >= 0 && took[place] > 0 {
+			factor := took[place] / expected[place] * allExpected / allTook
+			samples[i].Took = max(1, time.Duration(math.Round(float64(samples[i].Took)/factor)))
+		}
+	}
+	return samples
 }
 
 // Draws are the times of the successive passes of one worker. They differ from those of the model as measured ones
