@@ -52,7 +52,7 @@ func newScaleDay() *cobra.Command {
 		Short: "Let three to six workers here follow the load of a compressed day",
 		Long: `Let three to six workers on this machine follow the load of a compressed day, as
 ` + "`parley fleet up --min 3 --max 6`" + ` starts them. The rate of requests follows a cosine whose peak is 6 times its
-trough. The peak is 0.8 of what six workers are measured to serve here, and must be too much for three.
+trough. The peak is 0.9 of what six workers are measured to serve here, and must be too much for three.
 
 It fails if a request fails, if fewer than 95 % of them are within the objectives, or if there are not
 more workers at the peak than at the beginning and fewer again after it. Each worker takes a processor: use a machine
@@ -133,7 +133,7 @@ func (d *scaleDay) run(ctx context.Context) error {
 // findPeak sets the rate of requests at the peak from what fleets of three and of six workers are measured to
 // serve here: three must not be enough for it, and six must be with something to spare.
 func (d *scaleDay) findPeak(ctx context.Context) error {
-	const spare, enough = 0.8, 1.15
+	const spare, enough = 0.9, 1.15
 	three, err := d.capacity(ctx, dayLeast)
 	if err != nil {
 		return err
@@ -156,7 +156,7 @@ func (d *scaleDay) findPeak(ctx context.Context) error {
 // always enough of them.
 func (d *scaleDay) capacity(ctx context.Context, workers int) (rate float64, err error) {
 	err = d.withFleet(ctx, workers, []string{"--workers", strconv.Itoa(workers)}, func(client *remote.Client) error {
-		report, err := d.bench(ctx, client.Root, "--users", strconv.Itoa(4*workers), "--prompt-tokens", "32-48",
+		report, err := d.bench(ctx, client.Root, "--users", strconv.Itoa(4*workers), "--prompt-tokens", "160-192",
 			"--output-tokens", "16-64", "--duration", d.measure.String())
 		if err != nil {
 			return err
@@ -173,7 +173,8 @@ func (d *scaleDay) capacity(ctx context.Context, workers int) (rate float64, err
 }
 
 // writeTrace writes the arrivals of the day in Mooncake's format: a random process whose rate is a cosine, answers of
-// 16 to 64 tokens, and prompts of which some share a prefix.
+// 16 to 64 tokens, and prompts of 160 to 192 of which some share the first 32: most of the work is that of workers, not
+// of the gateway and the client, which have one processor.
 func (d *scaleDay) writeTrace(file string) (requests int, err error) {
 	random := rand.New(rand.NewPCG(23, 1))
 	var out strings.Builder
@@ -188,8 +189,10 @@ func (d *scaleDay) writeTrace(file string) (requests int, err error) {
 			continue
 		}
 		requests++
-		fmt.Fprintf(&out, `{"timestamp":%d,"input_length":%d,"output_length":%d,"hash_ids":[%d,%d]}`+"\n", int(1000*at),
-			513+random.IntN(256), 256+random.IntN(768), random.IntN(8), 1000+requests)
+		fresh := 1000 + 5*requests
+		fmt.Fprintf(&out, `{"timestamp":%d,"input_length":%d,"output_length":%d,"hash_ids":[%d,%d,%d,%d,%d,%d]}`+"\n",
+			int(1000*at), 2561+random.IntN(512), 256+random.IntN(768), random.IntN(8), fresh, fresh+1, fresh+2, fresh+3,
+			fresh+4)
 	}
 	return requests, os.WriteFile(file, []byte(out.String()), 0o600)
 }
