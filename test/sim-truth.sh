@@ -3,7 +3,7 @@
 # a pass is fitted to their passes of two other traces, one before and one after it, so that a machine that becomes slower or
 # faster meanwhile is averaged, and parley sim truth simulates the same. It fails where the two are too far apart.
 #
-#   test/sim-truth.sh PARLEY [SECONDS]      SECONDS of the trace, 600 if none are given; a quarter more fits the passes
+#   test/sim-truth.sh PARLEY [SECONDS]      SECONDS of the trace, 600 if none are given; half as much again fits the passes
 #
 # The first trace is compared, too, as soon as it was served; that table decides nothing.
 # MODEL is polly, or polly=FILE for a program without it. KEEP=DIRECTORY keeps the traces, logs and reports there.
@@ -13,7 +13,7 @@ set -eu
 parley=$(realpath "$1")
 seconds=${2:-600}
 rate=${RATE:-1}
-calibrate=$((seconds / 8))
+calibrate=$((seconds / 4))
 [ "$calibrate" -ge 20 ] || calibrate=20
 model=${MODEL:-polly}
 [ -z "${KEEP:-}" ] || mkdir -p "$KEEP"

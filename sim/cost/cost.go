@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sort"
 	"time"
 )
 
@@ -60,6 +61,8 @@ type Model struct {
 	// Runs are how passes differed from the times of the model when they were measured. Without any, equal passes take
 	// equal times.
 	Runs []Run `json:"runs,omitempty"`
+	// RunRows are how many rows the first pass of each run had, in order; nothing if that is not known.
+	RunRows []int `json:"run_rows,omitempty"`
 }
 
 const secondsMax = 3600
@@ -90,6 +93,9 @@ func (m *Model) Validate() error {
 		if !(row.value >= 0 && row.value <= secondsMax) {
 			wrong("%s is %g s: want 0 to %d", row.name, row.value, secondsMax)
 		}
+	}
+	if n := len(m.RunRows); n > 0 && (n != len(m.Runs) || !sort.IntsAreSorted(m.RunRows)) {
+		wrong("%d rows of runs and %d runs: want as many, in order", n, len(m.Runs))
 	}
 	for _, run := range m.Runs {
 		if err := run.validate(); err != nil {

@@ -177,7 +177,7 @@ func TestRuns(t *testing.T) {
 			add(step, slow)
 		}
 	}
-	model.Runs = model.RunsOf(samples)
+	model.keepRuns(samples)
 	if len(model.Runs) != runsMax || len(model.Runs[0]) != 1+steps {
 		t.Fatalf("%d runs are kept, the first with %d passes", len(model.Runs), len(model.Runs[0]))
 	}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -25,6 +26,8 @@ const (
 	ratioMax  = 1000
 	// runSettled is after how many passes without a prompt a run is the same as any other.
 	runSettled = 8
+	// runsAlike is the fewest runs that one is drawn from.
+	runsAlike = 16
 	// refits is how often a model is fitted anew, without what its runs explain.
 	refits = 8
 )
@@ -68,31 +71,34 @@ func (r Run) validate() error {
 // hasPrompt reports whether a pass computes a part of a prompt.
 func (p Pass) hasPrompt() bool { return p.Rows > p.Sequences }
 
-// RunsOf returns the runs in the passes that workers served, in their order, at most runsMax of them, evenly chosen.
-func (m *Model) RunsOf(samples []Sample) (runs []Run) {
+// keepRuns keeps the runs in the passes that workers served, in their order, at most runsMax of them, evenly chosen.
+func (m *Model) keepRuns(samples []Sample) {
+	var runs []Run
+	var rows []int
 	for i := range samples {
 		took, _ := m.Time(samples[i].Pass)
 		ratio := min(ratioMax, math.Round(1000*samples[i].Took.Seconds()/took.Seconds())/1000)
 		switch last := len(runs) - 1; {
 		case samples[i].hasPrompt():
-			runs = append(runs, Run{ratio})
+			runs, rows = append(runs, Run{ratio}), append(rows, samples[i].Rows)
 		case last >= 0 && len(runs[last]) < runLength:
 			runs[last] = append(runs[last], ratio)
 		}
 	}
-	if len(runs) <= runsMax {
-		return runs
+	n := min(len(runs), runsMax)
+	m.Runs, m.RunRows = make([]Run, n), make([]int, n)
+	for i := range n {
+		from, to := i*len(runs)/n, i
+		for ; to > 0 && m.RunRows[to-1] > rows[from]; to-- { // few enough to be put where they belong one by one
+			m.Runs[to], m.RunRows[to] = m.Runs[to-1], m.RunRows[to-1]
+		}
+		m.Runs[to], m.RunRows[to] = runs[from], rows[from]
 	}
-	kept := make([]Run, runsMax)
-	for i := range kept {
-		kept[i] = runs[i*len(runs)/runsMax]
-	}
-	return kept
 }
 
-// FitServed is Fit for the passes that workers served, in their order, with the runs that are in them. How long after a
-// prompt a pass comes is a matter of the runs: passes with several sequences, which are more often among the first after
-// one, must not have it in the time of the model as well.
+// FitServed is Fit for the passes that workers served, in their order, with the runs that are in them. How long after
+// a prompt a pass comes is a matter of the runs: passes with several sequences, which are more often among the first
+// after one, must not have it in the time of the model as well.
 func FitServed(samples []Sample) (*Model, error) {
 	m, err := Fit(samples)
 	for range refits {
@@ -108,7 +114,8 @@ func FitServed(samples []Sample) (*Model, error) {
 	for i := holdBack - 1; i < len(samples); i += holdBack {
 		check = append(check, samples[i])
 	}
-	m.Error, m.Runs = m.ErrorOn(check), m.RunsOf(samples)
+	m.Error = m.ErrorOn(check)
+	m.keepRuns(samples)
 	return m, nil
 }
 
@@ -139,8 +146,9 @@ func (m *Model) sincePrompt(samples []Sample) []Sample {
 }
 
 // Draws are the times of the successive passes of one worker. They differ from those of the model as measured ones
-// did: a run is drawn for each pass with a prompt, and followed until the next one. If it has ended, others are
-// followed from where they have settled. Without runs the times are those of the model.
+// did: a run is drawn for each pass with a prompt, of those whose first pass had about as many rows, and followed until
+// the next one. If it has ended, others are followed from where they have settled. Without runs the times are those of
+// the model.
 type Draws struct {
 	model   *Model
 	random  *rand.PCG
@@ -159,6 +167,19 @@ func (m *Model) Draws(seed, worker uint64) *Draws {
 	return d
 }
 
+// alike returns the runs whose first pass is most like one with a number of rows: a quarter of all, and more where they
+// are few.
+func (d *Draws) alike(rows int) []Run {
+	n := len(d.model.RunRows)
+	if n == 0 {
+		return d.model.Runs
+	}
+	some := min(n, max(runsAlike, n/4))
+	at, end := sort.SearchInts(d.model.RunRows, rows), sort.SearchInts(d.model.RunRows, rows+1)
+	from := min(max(0, (at+end-some)/2), n-some)
+	return d.model.Runs[from : from+some]
+}
+
 // Time returns how long the next pass takes, and what it waits for.
 func (d *Draws) Time(p Pass) (time.Duration, Limit) {
 	took, limit := d.model.Time(p)
@@ -166,7 +187,7 @@ func (d *Draws) Time(p Pass) (time.Duration, Limit) {
 		return took, limit
 	}
 	if p.hasPrompt() {
-		d.run = d.pick(d.model.Runs)
+		d.run = d.pick(d.alike(p.Rows))
 	} else if len(d.run) == 0 {
 		d.run = d.pick(d.settled)
 	}

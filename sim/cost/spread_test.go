@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestFitServed fits to passes of which those with two sequences come right after a prompt, where all passes take half as
-// long again: the model must not have that in its times, as the runs have it.
+// TestFitServed fits to passes of which those with two sequences come right after a prompt, where all passes take
+// half as long again: the model must not have that in its times, as the runs have it.
 func TestFitServed(t *testing.T) {
 	var samples []Sample
 	for run := range 20 {
@@ -53,5 +53,40 @@ func TestFitServed(t *testing.T) {
 	}
 	if _, err := FitServed(samples[:10]); err == nil {
 		t.Error("ten passes are enough")
+	}
+}
+
+// TestDrawsAlike draws for prompts of two sizes, of which the small ones took between half and twice the time of the
+// model, and the large ones just that.
+func TestDrawsAlike(t *testing.T) {
+	m := &Model{Rows: []Knot{{1, 0.001}, {1000, 1}}}
+	for i := range 200 {
+		ratio, rows := []float64{0.5, 2}[i%2], 10+i/50
+		if i >= 100 {
+			ratio, rows = 1, 500+i
+		}
+		m.Runs, m.RunRows = append(m.Runs, Run{ratio}), append(m.RunRows, rows)
+	}
+	if err := m.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	draws, seen := m.Draws(1, 0), map[float64]bool{}
+	for range 100 {
+		for _, rows := range []int{9, 650} {
+			pass := Pass{}.Add(rows, 0)
+			expected, _ := m.Time(pass)
+			took, _ := draws.Time(pass)
+			ratio := math.Round(100*took.Seconds()/expected.Seconds()) / 100
+			if rows == 650 && ratio != 1 {
+				t.Fatalf("a large prompt took %g times as long", ratio)
+			}
+			seen[ratio] = seen[ratio] || rows == 9
+		}
+	}
+	if !seen[0.5] || !seen[2] {
+		t.Errorf("small prompts took %v times as long, want 0.5 and 2", seen)
+	}
+	if m.RunRows = m.RunRows[1:]; m.Validate() == nil {
+		t.Error("rows of some runs are enough")
 	}
 }
