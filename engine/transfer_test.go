@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -297,6 +298,53 @@ func TestIntakesAreLeft(t *testing.T) {
 		e := newCounter(t, &counter{}, cfg)
 		if _, err := e.OpenIntake(ctx, r, 150); err != nil && parley.CodeOf(err) != parley.Cancelled {
 			t.Error(err)
+		}
+	})
+}
+
+// TestIntakesEndWithTheirLoop has the clock break while an intake is opened, while blocks come, and while it is
+// closed: the loop begins anew, the intake has ended with the old one, and all blocks are there for the next request.
+func TestIntakesEndWithTheirLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var broken atomic.Bool // the next reading fails
+		e := newCounter(t, &counter{clock: func() time.Time {
+			if broken.CompareAndSwap(true, false) {
+				panic("no time")
+			}
+			return time.Now()
+		}}, sched.Config{Blocks: 16, StepTokens: 64, StepOutputs: 8, Seqs: 4})
+		idle := func() { synctest.Wait() } // only a visit reads the clock then
+		r := &parley.Request{Prompt: long(2, 200)}
+		idle()
+		broken.Store(true)
+		if in, err := e.OpenIntake(t.Context(), r, 200); !errors.Is(err, errLookFailed) || in != nil {
+			t.Errorf("an intake whose opening fails: %v, %v", in, err)
+		}
+		data := make([]byte, compute.BlockTokens)
+		for _, way := range []string{"filled", "closed"} {
+			in, err := e.OpenIntake(t.Context(), r, 200)
+			if err != nil || in == nil {
+				t.Fatal(in, err)
+			}
+			idle()
+			broken.Store(true)
+			if way == "filled" {
+				if err := in.Put(t.Context(), data); !errors.Is(err, errLookFailed) {
+					t.Errorf("blocks that fail to come: %v", err)
+				}
+				if err := in.Put(t.Context(), data); !errors.Is(err, ErrNoRoom) {
+					t.Errorf("an intake of a loop that has ended: %v", err)
+				}
+			}
+			in.Close()
+			idle()
+			if broken.Load() || e.Stats().Pool.InUse != 0 {
+				t.Errorf("%s: blocks are still in use: %+v", way, e.Stats().Pool)
+			}
+			q := &parley.Request{Prompt: long(3, 200), MaxTokens: 20, Stop: parley.Stop{IgnoreEnd: true}}
+			if got := ask(t, e, q); !slices.Equal(got, expect(q.Prompt, 20)) { // it needs nearly all blocks
+				t.Errorf("%s: %v", way, got)
+			}
 		}
 	})
 }
