@@ -165,6 +165,7 @@ func startRolling(t *testing.T, model Config, workers int) (*fleet.Fleet, []*rol
 	})
 	all := make([]*rollingWorker, workers)
 	for i := range all {
+		model.DataDir = t.TempDir()
 		w := &rollingWorker{t: t, name: fmt.Sprint("w", i), addr: "127.0.0.1:0", model: model}
 		w.start()
 		m, err := (fleet.Dialer{Pool: "default", ParleyKey: transferKey}).Connect(t.Context(),
