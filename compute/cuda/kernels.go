@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"unsafe"
 
 	"parley/compute"
@@ -69,7 +70,7 @@ func eightShapes() (all []matrixKernel) {
 		shape := earlyKernel(fmt.Sprintf("linear_f8_%d_%d", s.rows, s.groups), s.groups*128+32, s.stages*stage)
 		all = append(all, matrixKernel{
 			kernel:   kernel{Kernel: shape},
-			strips:   4 * s.groups,
+			outputs:  64 * s.groups,
 			rows:     s.rows,
 			resident: max(1, 3-s.groups),
 			stage:    stage,
@@ -118,7 +119,7 @@ func hopperShapes(t weights.DType) []matrixKernel {
 		threads := s.strips*s.shares*s.parts*32 + 32
 		shared := l.sharedQ(s.strips, s.rows/8, s.stages*s.parts*s.records)
 		shape := earlyKernel(fmt.Sprintf("linear_%s_%s", l.name, s.name), threads, shared)
-		k := matrixKernel{kernel: kernel{Kernel: shape}, strips: s.strips, rows: s.rows}
+		k := matrixKernel{kernel: kernel{Kernel: shape}, outputs: 16 * s.strips, rows: s.rows}
 		if s.rows == 64 {
 			k.stage = l.sharedQ(s.strips, s.rows/8, 1)
 		}
@@ -137,7 +138,25 @@ type quantTile struct {
 
 // pairTiles are how the kernels are cut that multiply with two BF16 matrices and unite the results.
 var pairTiles = []hopperTile{{1, 8, 3, 4}, {2, 8, 4, 2}, {4, 8, 3, 2}, {2, 16, 4, 2}, {4, 16, 3, 2}, {2, 32, 3, 2},
-	{4, 32, 5, 1}, {2, 64, 6, 1}, {4, 64, 4, 1}, {8, 96, 5, 1}, {8, 112, 4, 1}, {8, 128, 4, 1}}
+	{4, 32, 5, 1}, {2, 64, 6, 1}, {4, 64, 4, 1}, {8, 128, 4, 1}}
+
+// turnedShapes lists the kernels with rows as the left side that multiply with two BF16 matrices and unite the results.
+func turnedShapes(busy float64) (all []matrixKernel) {
+	for _, s := range []struct{ outputs, stages int }{{112, 5}, {136, 4}} {
+		stage := 2*s.outputs*128 + 128*128
+		shape := earlyKernel(fmt.Sprintf("pair_bf16_128_by_%d", s.outputs), 3*128, s.stages*stage)
+		all = append(all, matrixKernel{
+			kernel:   kernel{Kernel: shape},
+			outputs:  s.outputs,
+			rows:     128,
+			turned:   true,
+			resident: 1,
+			stage:    stage,
+			busy:     busy,
+		})
+	}
+	return all
+}
 
 // hopperShapes16 lists kernels for 16-bit matrices, each with the given number of
 // matrices (sides) at once. Those for more than 64 rows or 4 strips use warpgroups, and come last; busy is which
@@ -159,7 +178,7 @@ func hopperShapes16(name string, sides int, tiles []hopperTile, busy float64) (a
 		shape := earlyKernel(fmt.Sprintf("%s_%d_%d", name, s.rows, s.strips), threads, shared)
 		all = append(all, matrixKernel{
 			kernel:   kernel{Kernel: shape},
-			strips:   s.strips,
+			outputs:  16 * s.strips,
 			rows:     s.rows,
 			resident: resident,
 			stage:    stage,
@@ -180,7 +199,7 @@ func matrixShapes(t weights.DType) []matrixKernel {
 				Threads: s.strips * 32,
 				Shared:  l.sharedQ(s.strips, s.rows/8, s.stages),
 			}
-			all = append(all, matrixKernel{kernel: kernel{Kernel: shape}, strips: s.strips, rows: s.rows})
+			all = append(all, matrixKernel{kernel: kernel{Kernel: shape}, outputs: 16 * s.strips, rows: s.rows})
 		}
 		return all
 	}
@@ -190,7 +209,7 @@ func matrixShapes(t weights.DType) []matrixKernel {
 			Threads: s.threads,
 			Shared:  s.stages * (s.strips*2048 + s.rows/8*1024),
 		}
-		all = append(all, matrixKernel{kernel: kernel{Kernel: shape}, strips: s.strips, rows: s.rows})
+		all = append(all, matrixKernel{kernel: kernel{Kernel: shape}, outputs: 16 * s.strips, rows: s.rows})
 	}
 	return all
 }
@@ -327,8 +346,9 @@ func (c *CUDA) loadMatrix(t weights.DType) error {
 	if c.hopper() {
 		all = hopperShapes(t)
 		if t == weights.BF16 {
-			pairs = len(pairTiles)
-			all = append(all, hopperShapes16("pair_"+layouts[t].name, 2, pairTiles, 0.75)...)
+			united := slices.Concat(hopperShapes16("pair_"+layouts[t].name, 2, pairTiles, 0.75), turnedShapes(0.75))
+			pairs = len(united)
+			all = append(all, united...)
 		}
 	}
 	var shapes []libcuda.Kernel

@@ -226,7 +226,7 @@ func (c *CUDA) quickest(all []matrixKernel, rows, outputs, tile int) (best *matr
 	for i := range all {
 		k := &all[i]
 		empty := tile == 0 && k.busy > 0 && 3*rows <= 2*roundUp(rows, k.rows)
-		if k.stage == 0 || empty || tile > 0 && k.rows != tile {
+		if k.stage == 0 || empty || tile > 0 && k.rows != tile || !k.fits(outputs, tile) {
 			continue
 		}
 		rounds := (k.blocks(rows, outputs) + c.device.Multiprocessor - 1) / c.device.Multiprocessor
@@ -237,9 +237,15 @@ func (c *CUDA) quickest(all []matrixKernel, rows, outputs, tile int) (best *matr
 	return best
 }
 
+// fits reports whether a kernel can compute that many outputs. Those with rows as the left side need whole records of
+// weights and at least one whole tile, and are not for experts, whose outputs are few.
+func (k *matrixKernel) fits(outputs, tile int) bool {
+	return !k.turned || tile == 0 && outputs%64 == 0 && outputs >= k.outputs
+}
+
 // blocks is how many blocks of threads a product takes.
 func (k *matrixKernel) blocks(rows, outputs int) int {
-	return (rows + k.rows - 1) / k.rows * ((outputs + 16*k.strips - 1) / (16 * k.strips))
+	return (rows + k.rows - 1) / k.rows * k.across(outputs)
 }
 
 // grid is how many blocks of threads of a kernel go through the tiles.
@@ -265,7 +271,7 @@ func (c *CUDA) productPacked(in *input, jobs []job) {
 }
 
 // across is how many tiles of the kernel the outputs take.
-func (k *matrixKernel) across(outputs int) int { return (outputs + 16*k.strips - 1) / (16 * k.strips) }
+func (k *matrixKernel) across(outputs int) int { return (outputs + k.outputs - 1) / k.outputs }
 
 // linearArgsOf fills in what a kernel must know of packed rows and jobs, but for tiles of outputs.
 func (c *CUDA) linearArgsOf(in *input, jobs []job, k *matrixKernel) linearArgs {

@@ -85,7 +85,8 @@ type kernel struct {
 // outputs for a number of rows.
 type matrixKernel struct {
 	kernel
-	strips, rows int
+	outputs, rows int  // of a tile
+	turned        bool // rows are the left side; see kernels/turned90.cuh
 	// resident is how many blocks of threads a multiprocessor holds, of a kernel whose
 	// blocks go from tile to tile; 0 for a block for each tile.
 	resident int

@@ -15,6 +15,7 @@
 #define REGISTERS_5 REGISTERS_4 ",%40,%41,%42,%43,%44,%45,%46,%47"
 #define REGISTERS_6 REGISTERS_5 ",%48,%49,%50,%51,%52,%53,%54,%55"
 #define REGISTERS_7 REGISTERS_6 ",%56,%57,%58,%59,%60,%61,%62,%63"
+#define REGISTERS_8 REGISTERS_7 ",%64,%65,%66,%67"
 #define REGISTERS_15 REGISTERS_7 \
 	",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95" \
 	",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,%112,%113,%114,%115,%116,%117,%118,%119" \
@@ -24,6 +25,7 @@
 #define SUMS_5 SUMS_3, SUMS(32), SUMS(40)
 #define SUMS_6 SUMS_5, SUMS(48)
 #define SUMS_7 SUMS_6, SUMS(56)
+#define SUMS_8 SUMS_7, "+f"(c[64]), "+f"(c[65]), "+f"(c[66]), "+f"(c[67])
 #define SUMS_15 SUMS_7, SUMS(64), SUMS(72), SUMS(80), SUMS(88), SUMS(96), SUMS(104), SUMS(112), SUMS(120)
 #define MULTIPLY_GROUP(type, rows, last, a_, b_) \
 	asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\nwgmma.mma_async.sync.aligned.m64n" #rows "k16.f32." type "." type " {" REGISTERS_##last \
@@ -38,6 +40,7 @@ template <int TYPE, int ROWS> FORCE void multiply_group(float *c, u64 a, u64 b) 
 	MULTIPLY_ROWS(96, 5, 48, 49);
 	MULTIPLY_ROWS(112, 6, 56, 57);
 	MULTIPLY_ROWS(128, 7, 64, 65);
+	MULTIPLY_ROWS(136, 8, 68, 69);
 	MULTIPLY_ROWS(256, 15, 128, 129);
 }
 

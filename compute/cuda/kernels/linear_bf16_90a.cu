@@ -1,6 +1,6 @@
 // Products of BF16 matrices on Hopper, named by rows and strips. The stages are as in kernels.go.
 #include "few90.cuh"
-#include "linear90.cuh"
+#include "turned90.cuh"
 
 FEW90(linear_bf16_8_1, BF16, 1, 1, 3, 8)
 FEW90(linear_bf16_8_2, BF16, 2, 1, 4, 4)
@@ -24,6 +24,6 @@ PAIR90(pair_bf16_32_2, BF16, 2, 4, 3, 2)
 PAIR90(pair_bf16_32_4, BF16, 4, 4, 5, 1)
 PAIR90(pair_bf16_64_2, BF16, 2, 8, 6, 1)
 PAIR90(pair_bf16_64_4, BF16, 4, 8, 4, 1)
-LINEAR90(pair_bf16_96_8, BF16, 96, 5, true)
-LINEAR90(pair_bf16_112_8, BF16, 112, 4, true)
 LINEAR90(pair_bf16_128_8, BF16, 128, 4, true)
+TURNED90(pair_bf16_128_by_112, BF16, 112, 5)
+TURNED90(pair_bf16_128_by_136, BF16, 136, 4)
