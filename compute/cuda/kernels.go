@@ -60,14 +60,18 @@ const eightBytes = 8 * (128 + 4)
 // eightTiles are how the kernels for E4M3 matrices are cut: warpgroups of 64 outputs, rows, stages, as in
 // kernels/linear_f8_90a.cu.
 var eightTiles = []struct{ groups, rows, stages int }{
-	{1, 8, 10}, {1, 16, 9}, {1, 32, 8}, {1, 64, 6}, {1, 128, 4}, {2, 128, 6},
+	{1, 8, 10}, {1, 16, 9}, {1, 32, 8}, {1, 64, 6}, {2, 128, 6},
 }
 
 // eightShapes lists the kernels that multiply with E4M3 matrices.
 func eightShapes() (all []matrixKernel) {
 	for _, s := range eightTiles {
 		stage := s.groups*layouts[weights.F8E4M3].bytes + s.rows/8*eightBytes
-		shape := earlyKernel(fmt.Sprintf("linear_f8_%d_%d", s.rows, s.groups), s.groups*128+32, s.stages*stage)
+		threads := 160
+		if s.groups == 2 {
+			threads = 384
+		}
+		shape := earlyKernel(fmt.Sprintf("linear_f8_%d_%d", s.rows, s.groups), threads, s.stages*stage)
 		all = append(all, matrixKernel{
 			kernel:   kernel{Kernel: shape},
 			outputs:  64 * s.groups,
