@@ -20,7 +20,7 @@ const AlertDefault Share = 800
 // ParseShare reads a number of 0 to 1 with at most three places.
 func ParseShare(text string) (Share, error) {
 	n, err := strconv.ParseFloat(text, 64)
-	s := Share(n*float64(Whole) + 0.5)
+	s := Share(float64(n*float64(Whole)) + 0.5)
 	if err != nil || !(n >= 0 && n <= 1) || s.Float() != n {
 		return 0, fmt.Errorf("%q is not a share: use a number from 0 to 1 with at most three decimals, such as 0.8",
 			text)

@@ -24,8 +24,8 @@ func (e *Estimate) Learn(tokens int64) {
 		return
 	}
 	weight := max(learning, 1/float64(e.answers))
-	e.deviation += weight * (math.Abs(length-e.mean) - e.deviation)
-	e.mean += weight * (length - e.mean)
+	e.deviation += float64(weight * (math.Abs(length-e.mean) - e.deviation))
+	e.mean += float64(weight * (length - e.mean))
 }
 
 // Tokens returns how many tokens to reserve for an answer of at most longest: more than most answers have.

@@ -65,8 +65,8 @@ func (q *Queue) waitIfPushed(e *Entry) time.Duration {
 type amount struct{ work, entries float64 }
 
 func (a *amount) add(work, share float64, entries int) {
-	a.work += work
-	a.entries += share * float64(entries)
+	a.work += float64(work)
+	a.entries += float64(share * float64(entries))
 }
 
 // before returns what will be dispatched before an entry whose tenant has own
@@ -108,9 +108,9 @@ func (a *amount) reach(served, level float64, first bool, work, waiting int) {
 	}
 	mean := float64(work) / float64(waiting)
 	const hair = 1e-9 // what dividing by weights may lose
-	n := math.Ceil((level-served)/mean - hair)
+	n := math.Ceil((float64(level)-float64(served))/mean - hair)
 	if first {
-		n = math.Floor((level-served)/mean+hair) + 1
+		n = math.Floor((float64(level)-float64(served))/mean+hair) + 1
 	}
 	n = min(n, float64(waiting))
 	a.add(n*mean, n/float64(waiting), waiting)

@@ -31,13 +31,13 @@ type mean struct {
 
 func (m *mean) learn(x float64) {
 	m.seen++
-	m.value += (x - m.value) * max(learning, 1/float64(m.seen+1))
+	m.value += float64((x - m.value) * max(learning, 1/float64(m.seen+1)))
 }
 
 // blend returns the mean, drawn to a general one while little was seen.
 func (m *mean) blend(general float64) float64 {
 	n := float64(m.seen)
-	return (n*m.value + believing*general) / (n + believing)
+	return (float64(n*m.value) + float64(believing*general)) / (n + believing)
 }
 
 // A pace is how much work the workers get done in a second when they have
@@ -87,7 +87,7 @@ func (p *pace) learn(measured float64, window time.Duration) {
 			p.perSecond = p.sum / paceKnown
 		}
 	default:
-		p.perSecond += (measured - p.perSecond) * (1 - math.Exp(-float64(window)/float64(paceMemory)))
+		p.perSecond += float64((measured - p.perSecond) * (1 - math.Exp(-float64(window)/float64(paceMemory))))
 	}
 }
 
@@ -182,7 +182,7 @@ func (i *intake) begin(e *Entry, now time.Time) {
 	if i.rate == 0 {
 		i.rate = measured
 	}
-	i.rate += (measured - i.rate) / 2
+	i.rate += float64((measured - i.rate) / 2)
 	i.limit = min(max(i.rate*i.most.Seconds(), float64(limitMin*max(i.workers, 1))), limitMost)
 	i.since, i.begun = now, 0
 }
@@ -228,7 +228,7 @@ func (r *rhythm) learn(took time.Duration, tokens int, now time.Time) {
 		return
 	}
 	x = min(x, oddGap*r.present) // it may have been the reader who was slow
-	r.present += (x - r.present) / 32
+	r.present += float64((x - r.present) / 32)
 	r.least = min(r.least, r.present)
 }
 
@@ -269,7 +269,7 @@ func (a *away) add(work int, perSecond float64, most time.Duration) {
 
 func (a *away) decay(now time.Time, perSecond float64) {
 	if !a.at.IsZero() {
-		a.work = max(0, a.work-perSecond*now.Sub(a.at).Seconds())
+		a.work = max(0, a.work-float64(perSecond*now.Sub(a.at).Seconds()))
 	}
 	a.at = now
 }

@@ -217,7 +217,7 @@ func (s *shedder) observe(now time.Time, standing time.Duration, waiting int, pe
 	}
 	middle := (s.Start + s.Stop) / 2
 	deviation := float64(standing-middle) / float64(s.Start-middle)
-	s.level += min(max(deviation, -1), 1) * shedSlope * min(passed.Seconds(), 1)
+	s.level += float64(min(max(deviation, -1), 1) * shedSlope * min(passed.Seconds(), 1))
 	s.level = min(max(s.level, 0), s.highest(now))
 }
 

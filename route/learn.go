@@ -60,7 +60,9 @@ func (l *blockLink) learn(bytes float64, took time.Duration, now time.Time) {
 }
 
 // time returns how long bytes are expected to take.
-func (l *blockLink) time(bytes float64) time.Duration { return seconds(l.latency + bytes*l.byteTime) }
+func (l *blockLink) time(bytes float64) time.Duration {
+	return seconds(l.latency + float64(bytes*l.byteTime))
+}
 
 // doubt returns which part of the time that was measured a transfer may take: less where that
 // was long ago, or was measured once or twice. A link on which one transfer was slow by chance would
@@ -70,7 +72,7 @@ func (l *blockLink) doubt(now time.Time) float64 {
 		return 1
 	}
 	few := 1 / float64(1+l.measured)
-	return (1 - few*few) * math.Exp2(-max(0, now.Sub(l.last).Seconds())/linkDoubt.Seconds())
+	return (1 - float64(few*few)) * math.Exp2(-max(0, now.Sub(l.last).Seconds())/linkDoubt.Seconds())
 }
 
 // String returns what is known of the link.
@@ -119,7 +121,7 @@ type promptPace struct {
 // lookback returns how many earlier tokens those of a prompt look back on, added up.
 func lookback(from, to int) float64 {
 	f, t := float64(from), float64(to)
-	return (t*t - f*f + t - f) / 2
+	return (float64(t*t) - float64(f*f) + t - f) / 2
 }
 
 // learn takes in that the tokens of a prompt from one to another were computed.
@@ -129,7 +131,7 @@ func (p *promptPace) learn(from, to int, took time.Duration) {
 	x := [3]float64{scale, float64(to-from) * scale, lookback(from, to) / lookbackUnit * scale}
 	p.fit.Add(x)
 	for _, i := range []int{0, 2} { // prompts of about one length are explained by their tokens
-		p.fit.Known[i][i] += guessWeight * x[i] * x[i]
+		p.fit.Known[i][i] += float64(guessWeight * x[i] * x[i])
 	}
 	p.weight = p.fit.Solve()
 	p.measured++
@@ -138,7 +140,7 @@ func (p *promptPace) learn(from, to int, took time.Duration) {
 // time returns how long the tokens of a prompt from one to another are expected to take, as
 // a part of those that are computed.
 func (p *promptPace) time(from, to int) time.Duration {
-	return seconds(float64(to-from)*p.weight[1] + lookback(from, to)/lookbackUnit*p.weight[2])
+	return seconds(float64(float64(to-from)*p.weight[1]) + float64(lookback(from, to)/lookbackUnit*p.weight[2]))
 }
 
 // paceOf returns how fast a worker computes prompts: as measured, else as another one with the

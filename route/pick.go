@@ -349,8 +349,9 @@ func (r *Router) rate(q *Request) (known bool) {
 		}
 		uncached := float64(q.PromptTokens) - credit
 		c.work = w.work
-		c.score = uncached + r.cfg.WorkWeight*w.work + float64(max(w.waiting, w.status.WaitingTokens)) +
-			float64(r.cfg.RunningTokens*max(w.running, w.status.Running)) + float64(r.cfg.MemoryTokens)*w.memory()
+		c.score = uncached + float64(r.cfg.WorkWeight*w.work) + float64(max(w.waiting, w.status.WaitingTokens)) +
+			float64(r.cfg.RunningTokens*max(w.running, w.status.Running)) +
+			float64(float64(r.cfg.MemoryTokens)*w.memory())
 		own := float64(q.PromptTokens-c.cached) / w.relative()
 		switch {
 		case w.memory() > r.cfg.HighWatermark:
@@ -378,7 +379,8 @@ func (c *candidate) hold(r *Router, q *Request) (credit float64) {
 	tokens := func(blocks int32) int { return int(blocks) * w.BlockTokens }
 	c.cached = min(tokens(match.Blocks), q.PromptTokens)
 	c.expect = min(tokens(match.Expected), c.cached)
-	lost := (1-r.cfg.HostCredit)*float64(tokens(match.Host)) + (1-r.cfg.DiskCredit)*float64(tokens(match.Disk))
+	lost := float64((1-r.cfg.HostCredit)*float64(tokens(match.Host))) +
+		float64((1-r.cfg.DiskCredit)*float64(tokens(match.Disk)))
 	return float64(c.cached) - lost
 }
 

@@ -213,11 +213,11 @@ func (f *family) count(hits float64, blocks int) {
 	if f.seen == 1 {
 		f.normal, f.lately = hits, hits
 	}
-	f.lately += latelyShare * (hits - f.lately)
+	f.lately += float64(latelyShare * (hits - f.lately))
 	if rate := max(normalShare, 1/float64(f.seen)); f.lately >= recovery*f.normal {
-		f.normal += rate * (hits - f.normal)
+		f.normal += float64(rate * (hits - f.normal))
 	} else if !f.told {
-		f.normal += rate / 8 * (hits - f.normal)
+		f.normal += float64(rate / 8 * (hits - f.normal))
 	}
 	for i := range f.agree {
 		f.agree[i] *= 1 - agreeShare

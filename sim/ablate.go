@@ -107,7 +107,7 @@ func (s Sampling) mean(name string, shards []*Result) Ablation {
 	for _, r := range shards {
 		row.Attainment += r.Total.Attainment / n
 		row.Replicas += r.Fleet.Count / s.Share / n
-		row.Dollars += s.dollars(r) / n
+		row.Dollars += float64(s.dollars(r) / n)
 	}
 	return row
 }
@@ -130,8 +130,8 @@ func (s Sampling) quicker(times float64) Shard {
 func (s Sampling) findServe(sc *Scenario, each Each) (serve float64, err error) {
 	low, high := 0.0, serveMost*cmp.Or(sc.Pools[0].Scale.Rate, 1)
 	for left := serveSteps; left > 0; left -= 2 {
-		middle := (low + high) / 2
-		points := []float64{middle, (low + middle) / 2, (middle + high) / 2}
+		middle := float64((low + high) / 2)
+		points := []float64{middle, float64((low + middle) / 2), float64((middle + high) / 2)}
 		if left == 1 {
 			points = points[:1]
 		}

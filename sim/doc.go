@@ -32,7 +32,8 @@
 // The same scenario and seed give the same bytes on every machine of one architecture:
 // there is one goroutine, no clock, all random numbers come from the seed, events at the
 // same time go in the order in which they were made, and nothing depends on the order of a map.
-// Between architectures Go may round a product and a sum at once or one by one, and has
-// its own exponential function on some; times of passes are whole nanoseconds and hardly
-// ever differ by that, but a run of millions of decisions can.
+// Where a product is added to something, its conversion to float64 keeps compilers for
+// arm64 and others from rounding only once; a test of internal/lint reads the assembly.
+// What is left between architectures are functions of Go's standard library, such as
+// [math.Exp], which has a different last bit on some.
 package sim

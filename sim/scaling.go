@@ -34,7 +34,7 @@ func (s *simulation) recall(t *station) {
 	for _, c := range t.crews {
 		arrived := uint64(0)
 		for at := -c.spec.History; at < 0; at += c.spec.Every {
-			mean := s.requestRate(t, at) * c.spec.Every.Seconds()
+			mean := float64(s.requestRate(t, at) * c.spec.Every.Seconds())
 			arrived += uint64(max(0, math.Round(mean+float64(math.Sqrt(mean)*random.NormFloat64()))))
 			c.scaler.Plan(scale.State{Arrived: arrived}, epoch.Add(at))
 		}
@@ -57,7 +57,7 @@ func (s *simulation) requestRate(t *station, at time.Duration) (rate float64) {
 		if c.Day != nil && when < 0 {
 			when = when%c.Day.Length + c.Day.Length
 		}
-		rate += turns * c.talks.rate.At(when)
+		rate += float64(turns * c.talks.rate.At(when))
 	}
 	return rate
 }

@@ -270,7 +270,7 @@ type Day struct {
 // validate reports whether the mean of a day is what days can have.
 func (d *Day) validate() error {
 	// The narrowest peak that is drawn has a mean of about a fiftieth of the swing.
-	least := d.Trough + 0.02*(d.Peak-d.Trough)
+	least := d.Trough + float64(0.02*(d.Peak-d.Trough))
 	if !(d.Trough >= 0 && d.Peak >= d.Trough && d.Mean >= least && d.Mean <= d.Peak) {
 		return fmt.Errorf("a day from %g to %g with a mean of %g: want a peak that is not less than the trough, and "+
 			"a mean from %g on", d.Trough, d.Peak, d.Mean, least)

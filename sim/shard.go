@@ -20,7 +20,7 @@ type Estimate struct {
 
 // Off returns what the value may be off by, all told.
 func (e *Estimate) Off() float64 {
-	return math.Sqrt(e.Chance*e.Chance + e.Size*e.Size + e.Pace*e.Pace)
+	return math.Sqrt(float64(e.Chance*e.Chance) + float64(e.Size*e.Size) + float64(e.Pace*e.Pace))
 }
 
 // estimates are what is estimated: of the whole, so what counts in requests or workers is

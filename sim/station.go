@@ -204,7 +204,7 @@ func (t *station) sample() {
 	var blocks, used int
 	for _, w := range t.workers {
 		g.replicas++
-		g.dollars += t.price * probeEvery.Hours()
+		g.dollars += float64(t.price * probeEvery.Hours())
 		if !w.up() {
 			continue
 		}

@@ -108,7 +108,7 @@ func newLearner() *learner {
 func (l *learner) arrive(kind uint8, blocks int) {
 	l.known[kind] = true
 	l.waiting[kind][0] += float64(blocks)
-	l.spanBlocks += (float64(blocks) - l.spanBlocks) / 128
+	l.spanBlocks += float64((float64(blocks) - l.spanBlocks) / 128)
 }
 
 func (l *learner) grow(kind, from uint8, blocks int) {
@@ -143,11 +143,12 @@ func (l *learner) observed(kind, k int) (again, of float64) {
 		switch {
 		case i < 0 || i >= buckets:
 		case o == &nothing:
-			again += weight * l.again[kind][i]
-			of += weight * (l.ended[kind][i] + l.waiting[kind][i]/2)
+			again += float64(weight * l.again[kind][i])
+			of += float64(weight * (l.ended[kind][i] + float64(l.waiting[kind][i]/2)))
 		default:
-			again += weight * (l.again[kind][i] + o.again[kind][i])
-			of += weight * (l.ended[kind][i] + o.ended[kind][i] + (l.waiting[kind][i]+o.waiting[kind][i])/2)
+			again += float64(weight * (l.again[kind][i] + o.again[kind][i]))
+			waiting := float64((l.waiting[kind][i] + o.waiting[kind][i]) / 2)
+			of += float64(weight * (l.ended[kind][i] + o.ended[kind][i] + waiting))
 		}
 	}
 	return again, of
@@ -166,23 +167,23 @@ func (l *learner) estimate(kind int) {
 		if o == &nothing {
 			for k := range buckets {
 				allAgain[k] += again[k]
-				allOf[k] += ended[k] + waiting[k]/2
+				allOf[k] += ended[k] + float64(waiting[k]/2)
 			}
 			continue
 		}
 		for k := range buckets {
 			allAgain[k] += again[k] + o.again[other][k]
-			allOf[k] += ended[k] + o.ended[other][k] + (waiting[k]+o.waiting[other][k])/2
+			allOf[k] += ended[k] + o.ended[other][k] + float64((waiting[k]+o.waiting[other][k])/2)
 		}
 	}
 	for k := range buckets {
-		common := (allAgain[k] + l.spanBlocks*priorChance) / (allOf[k] + l.spanBlocks)
+		common := (allAgain[k] + float64(l.spanBlocks*priorChance)) / (allOf[k] + l.spanBlocks)
 		again, of := l.observed(kind, k)
-		chance[k] = (again + l.spanBlocks*common) / (of + l.spanBlocks)
+		chance[k] = (again + float64(l.spanBlocks*common)) / (of + l.spanBlocks)
 	}
 	l.value(kind, &chance)
 	for k := range buckets {
-		most := max(memorySpans*l.spanBlocks-l.others.ended[kind][k], ownSpans*l.spanBlocks)
+		most := max(float64(memorySpans*l.spanBlocks)-l.others.ended[kind][k], ownSpans*l.spanBlocks)
 		if l.ended[kind][k] > most {
 			l.ended[kind][k] /= 2
 			l.again[kind][k] /= 2
@@ -201,7 +202,7 @@ func (l *learner) value(kind int, chance *[buckets]float64) {
 	var best [buckets + 1]float64
 	all, sound := 1.0, true
 	for k := buckets - 1; k >= 0; k-- {
-		width[k], half[k], stays[k] = l.edges[k+1]-l.edges[k], 1-chance[k]/2, 1-chance[k]
+		width[k], half[k], stays[k] = l.edges[k+1]-l.edges[k], 1-float64(chance[k]/2), 1-chance[k]
 		best[k] = max(best[k+1], chance[k]/(width[k]*half[k])*1.001)
 		all *= stays[k]
 		sound = sound && chance[k] >= 0 && all >= leastStay
@@ -210,8 +211,8 @@ func (l *learner) value(kind int, chance *[buckets]float64) {
 		alive, hits, seconds := 1.0, 0.0, 0.0
 		bestHits, bestSeconds := 0.0, 1.0
 		for m := k; m < buckets && !(sound && best[m]*bestSeconds < bestHits); m++ {
-			hits += alive * chance[m]
-			seconds += alive * width[m] * half[m]
+			hits += float64(alive * chance[m])
+			seconds += float64(alive * width[m] * half[m])
 			alive *= stays[m]
 			if hits*bestSeconds > bestHits*seconds {
 				bestHits, bestSeconds = hits, seconds
@@ -222,7 +223,7 @@ func (l *learner) value(kind int, chance *[buckets]float64) {
 	l.worth[kind][buckets] = l.worth[kind][buckets-1]
 	later := 0.0
 	for k := buckets - 1; k >= 0; k-- {
-		later = chance[k] + (1-chance[k])*later
+		later = chance[k] + float64((1-chance[k])*later)
 		l.later[kind][k] = later
 	}
 }
@@ -231,7 +232,7 @@ func (l *learner) value(kind int, chance *[buckets]float64) {
 func (l *learner) worthAt(kind, bucket uint8, age float64) float64 {
 	low, high := l.worth[kind][bucket], l.worth[kind][bucket+1]
 	from, to := l.edges[bucket], l.edges[bucket+1]
-	return low + (high-low)*min(max((age-from)/(to-from), 0), 1)
+	return low + float64((high-low)*min(max((age-from)/(to-from), 0), 1))
 }
 
 // leastAt returns what any block of that bucket is worth at least; less by more than

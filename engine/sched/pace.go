@@ -47,7 +47,7 @@ func (p *Pace) Known() bool { return p.passes >= 4 }
 func (p *Pace) Predict(w Work) time.Duration {
 	var seconds float64
 	for i, f := range w.features() {
-		seconds += f * p.weight[i]
+		seconds += float64(f * p.weight[i])
 	}
 	return time.Duration(seconds * (1 + p.excess) * float64(time.Second))
 }
@@ -67,7 +67,7 @@ func (p *Pace) Learn(w Work, took time.Duration) {
 	predicted := 0.0
 	for i := range x {
 		x[i] *= scale
-		predicted += x[i] * p.weight[i]
+		predicted += float64(x[i] * p.weight[i])
 	}
 	p.fit.Add(x)
 	p.weight = p.fit.Solve()

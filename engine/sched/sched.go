@@ -185,7 +185,7 @@ func (s *Scheduler) chunk(q *Seq, share float64) int {
 	limit := float64(s.readLimit() - s.transfers.pace.planned - s.evictions(q, behind))
 	if share < 1 {
 		soFar := float64(s.pace.Predict(s.pass.plan.Work))
-		limit = soFar + share*(limit-soFar)
+		limit = soFar + float64(share*(limit-soFar))
 	}
 	fits := s.pace.Fit(s.pass.plan.Work, q.Computed+q.granted, behind, time.Duration(limit))
 	if s.pass.reading == 0 && fits < min(behind, chunkMin) && share == 1 {

@@ -42,15 +42,15 @@ func (c *capacity) learn(begun, sent, served float64, cfg *Config, state *State,
 	waiting := state.Queued > 0 && state.Wait > cfg.Wait/4 && some
 	switch {
 	case waiting && state.Wait > cfg.Wait:
-		c.each += (begun - c.each) * gain
+		c.each += float64((begun - c.each) * gain)
 		c.limit, c.calm, c.unknown = c.each, 0, false
 	case waiting:
-		c.each += (min(begun, c.each) - c.each) * gain
+		c.each += float64((min(begun, c.each) - c.each) * gain)
 		c.limit, c.calm, c.unknown = c.each, 0, false
 	case c.unknown && sent*(1+cfg.Spare) > c.each:
 		c.each = sent * (1 + cfg.Spare) // as long as these serve what comes, no more of them are wanted
 	case sent > c.each:
-		c.each = max(served, c.each+(sent-c.each)*gain)
+		c.each = max(served, c.each+float64((sent-c.each)*gain))
 	case sent > max(near, state.KV/cfg.KV)*c.each: // and memory is not nearer to its limit
 		step := tryMore
 		if c.limit > 0 && c.each >= c.limit {

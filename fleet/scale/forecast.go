@@ -140,7 +140,7 @@ func (p *profile) fill(part int, mean float64) {
 	if x.known {
 		p.lately += (mean - p.lately) / scaleParts
 		p.usual += (max(0, p.curve[part]) - p.usual) / scaleParts
-		mean = x.mean + latest*(mean-x.mean)
+		mean = x.mean + float64(latest*(mean-x.mean))
 	}
 	p.sum += mean
 	if x.known {
@@ -193,7 +193,7 @@ func (p *profile) most(now time.Time, within time.Duration) (most float64, known
 // part to that of the next. It is negative if that is not known.
 func (p *profile) expect(t time.Time) float64 {
 	n := len(p.parts)
-	place := float64(time.Duration(t.UnixNano())%p.period)/float64(p.period)*float64(n) - 0.5
+	place := float64(float64(time.Duration(t.UnixNano())%p.period)/float64(p.period)*float64(n)) - 0.5
 	first := int(math.Floor(place))
 	a, b := p.curve[(first+n)%n], p.curve[(first+1)%n]
 	if a < 0 || b < 0 { // of which one may be of the present period

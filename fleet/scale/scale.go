@@ -190,8 +190,8 @@ func (s *Scaler) learn(state *State, now time.Time) {
 	over := min(s.cfg.within(memory).Seconds(), counted/max(1, s.rate))
 	// At first it is the mean of all that was seen: with nothing before, there is nothing to average with.
 	gain := max(1-math.Exp(-since/over), since/s.seen)
-	s.rate += (arrived - s.rate) * gain
-	s.begun += (begun - s.begun) * gain
+	s.rate += float64((arrived - s.rate) * gain)
+	s.begun += float64((begun - s.begun) * gain)
 	s.days.learn(arrived, now)
 	// Twice the deviation of the difference of two such means.
 	chance := 2 * math.Sqrt(s.rate/min(over, s.seen))
@@ -306,4 +306,4 @@ func (s *Scaler) bound(p Sizing, state *State, now time.Time) Sizing {
 }
 
 // up rounds up, but for what arithmetic may have added.
-func up(x float64) int { return int(math.Ceil(x - 1e-9)) }
+func up(x float64) int { return int(math.Ceil(float64(x) - 1e-9)) }

@@ -64,7 +64,7 @@ func jain(shares iter.Seq[float64]) float64 {
 	var sum, squares, n float64
 	for x := range shares {
 		sum += x
-		squares += x * x
+		squares += float64(x * x)
 		n++
 	}
 	if squares == 0 {

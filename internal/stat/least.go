@@ -42,25 +42,25 @@ func (l *Least) Add(x [3]float64) {
 	strength := 0.0
 	for i := range x {
 		for j := range x {
-			seen[i] += l.Known[i][j] * x[j]
+			seen[i] += float64(l.Known[i][j] * x[j])
 		}
-		strength += x[i] * seen[i]
+		strength += float64(x[i] * seen[i])
 	}
 	lose := l.Forgetting
 	if lose == 0 {
 		lose = forgetting
 	}
-	forgotten, general := 0.0, 1-lose/2
+	forgotten, general := 0.0, 1-float64(lose/2)
 	if strength > 0 {
 		forgotten = lose / strength
 	}
 	for i := range x {
 		for j := range x {
-			lost := forgotten * seen[i] * seen[j]
-			l.Known[i][j] = x[i]*x[j] + general*(l.Known[i][j]-lost)
-			l.Sums[i] -= lost * free[j]
+			lost := float64(forgotten * seen[i] * seen[j])
+			l.Known[i][j] = float64(x[i]*x[j]) + float64(general*(l.Known[i][j]-lost))
+			l.Sums[i] -= float64(lost * free[j])
 		}
-		l.Sums[i] = x[i] + general*l.Sums[i]
+		l.Sums[i] = x[i] + float64(general*l.Sums[i])
 	}
 }
 
@@ -102,9 +102,9 @@ func (l *Least) among(choice int) (w [3]float64, explained float64) {
 			}
 			f := a[k][i] / a[i][i]
 			for j := i; j < len(a); j++ {
-				a[k][j] -= f * a[i][j]
+				a[k][j] -= float64(f * a[i][j])
 			}
-			b[k] -= f * b[i]
+			b[k] -= float64(f * b[i])
 		}
 	}
 	for i := len(a) - 1; i >= 0; i-- {
@@ -113,10 +113,10 @@ func (l *Least) among(choice int) (w [3]float64, explained float64) {
 		}
 		w[i] = b[i]
 		for j := i + 1; j < len(a); j++ {
-			w[i] -= a[i][j] * w[j]
+			w[i] -= float64(a[i][j] * w[j])
 		}
 		w[i] /= a[i][i]
-		explained += l.Sums[i] * w[i]
+		explained += float64(l.Sums[i] * w[i])
 	}
 	return w, explained
 }

@@ -22,7 +22,7 @@ import (
 // share p of them does not exceed. The small number keeps a product such as
 // 0.9*10 from being rounded to just above 9.
 func Rank(p float64, n int) int {
-	return min(max(int(math.Ceil(p*float64(n)-1e-9))-1, 0), n-1)
+	return min(max(int(math.Ceil(float64(p*float64(n))-1e-9))-1, 0), n-1)
 }
 
 // Median returns the middle of the values, or the mean of the two in the
@@ -81,7 +81,7 @@ func TrimmedInterval(values []float64, trim, wanted float64) (mean float64, at I
 	}
 	for _, v := range sorted {
 		d := min(max(v, sorted[out]), sorted[n-1-out]) - all
-		squares += d * d
+		squares += float64(d * d)
 	}
 	share := float64(kept) / float64(n)
 	half := math.Sqrt2 * math.Erfinv(wanted) * math.Sqrt(squares/float64(n-1)/float64(n)) / share
@@ -130,7 +130,7 @@ func Middle(estimates []float64, wanted float64) (Interval, bool) {
 		return Interval{}, false
 	}
 	slices.Sort(sorted)
-	tail := (1 - wanted) / 2
+	tail := float64((1 - wanted) / 2)
 	return Interval{Low: sorted[Rank(tail, len(sorted))], High: sorted[Rank(1-tail, len(sorted))], Coverage: wanted},
 		true
 }

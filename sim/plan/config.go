@@ -91,20 +91,21 @@ func (c *hfConfig) complete() error {
 
 // parameters counts all weights, and the weights that one token passes through.
 func (c *hfConfig) parameters() (total, active float64) {
-	attention := 2*c.Hidden*c.Heads*c.HeadDim + 2*c.Hidden*c.KVHeads*c.HeadDim
-	embedding := c.Vocab * c.Hidden
+	attention := float64(2*c.Hidden*c.Heads*c.HeadDim) + float64(2*c.Hidden*c.KVHeads*c.HeadDim)
+	embedding := float64(c.Vocab * c.Hidden)
 	if !c.Tied {
-		embedding *= 2
+		embedding += embedding
 	}
-	total = embedding + c.Layers*attention
+	total = embedding + float64(c.Layers*attention)
 	if c.Experts == 0 {
-		total += c.Layers * 3 * c.Hidden * c.FFN
+		total += float64(c.Layers * 3 * c.Hidden * c.FFN)
 		return total, total
 	}
 	expert := 3 * c.Hidden * c.ExpertFFN
 	sparse := c.Layers - c.DenseFirst
-	total += c.DenseFirst*3*c.Hidden*c.FFN + sparse*(c.SharedExperts*expert+c.Hidden*c.Experts)
-	return total + sparse*c.Experts*expert, total + sparse*c.ExpertsPerToken*expert
+	total += float64(c.DenseFirst*3*c.Hidden*c.FFN) +
+		float64(sparse*(float64(c.SharedExperts*expert)+float64(c.Hidden*c.Experts)))
+	return total + float64(sparse*c.Experts*expert), total + float64(sparse*c.ExpertsPerToken*expert)
 }
 
 // slidingLayers counts the layers that keep a window of tokens.

@@ -65,7 +65,7 @@ func busy(slack, unit, share float64) float64 {
 	}
 	low, high := 0.0, 1.0
 	for range 60 {
-		if x := (low + high) / 2; x*math.Exp(-slack*(1-x)/unit) <= share {
+		if x := float64((low + high) / 2); x*math.Exp(-slack*(1-x)/unit) <= share {
 			low = x
 		} else {
 			high = x

@@ -161,7 +161,7 @@ func exponent(x float64) int {
 	if x < 1e-6 {
 		return -6
 	}
-	return int(math.Floor(math.Log10(x) + 1e-12))
+	return int(math.Floor(float64(math.Log10(x)) + 1e-12))
 }
 
 // grouped writes a whole number with commas.

@@ -71,18 +71,18 @@ func gamma(rng *rand.Rand, shape float64) float64 {
 	if shape < 1 {
 		// The method needs a shape of 1 or more; a power of a uniform variable
 		// carries a larger shape back to the one wanted.
-		return gamma(rng, shape+1) * math.Pow(1-rng.Float64(), 1/shape)
+		return gamma(rng, shape+1) * math.Pow(1-float64(rng.Float64()), 1/shape)
 	}
 	d := shape - 1.0/3
 	c := 1 / math.Sqrt(9*d)
 	for {
 		x := rng.NormFloat64()
-		v := 1 + c*x
+		v := 1 + float64(c*x)
 		if v <= 0 {
 			continue
 		}
-		v = v * v * v
-		if math.Log(1-rng.Float64()) < 0.5*x*x+d*(1-v+math.Log(v)) {
+		v = float64(v * v * v)
+		if math.Log(1-float64(rng.Float64())) < float64(0.5*x*x)+float64(d*(1-v+math.Log(v))) {
 			return d * v
 		}
 	}

@@ -63,7 +63,7 @@ func (r Rate) After(from time.Duration, events float64) (at time.Duration, ok bo
 	for _, p := range r[r.next(from):] {
 		a, b := r.At(from), p.PerSecond
 		span := (p.At - from).Seconds()
-		if area := span * (a + b) / 2; area < events {
+		if area := float64(span * (a + b) / 2); area < events {
 			events -= area
 			from = p.At
 			continue
@@ -113,7 +113,7 @@ func Days(trough, peak, power float64, peakAt time.Duration, days int) (r Rate) 
 func DayPower(share float64) float64 {
 	low, high := 0.0, 1000.0
 	for range 60 {
-		p := (low + high) / 2
+		p := float64((low + high) / 2)
 		a, _ := math.Lgamma(p + 0.5)
 		b, _ := math.Lgamma(p + 1)
 		if math.Exp(a-b)/math.Sqrt(math.Pi) > share {
