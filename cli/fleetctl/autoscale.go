@@ -54,7 +54,9 @@ func (a *autoscaler) run(ctx context.Context) {
 		if other := a.standsBy(); other != "" {
 			line = fmt.Sprintf("Standing by: %s scales %s.\n", other, a.reporter.target)
 		}
-		err = errors.Join(err, a.memory.save(ctx, a.scaler, now, false))
+		if a.standsBy() == "" {
+			err = errors.Join(err, a.memory.save(ctx, a.scaler, now, false))
+		}
 		if err != nil {
 			line = fmt.Sprintf("Scaling: %v\n", err)
 		}
@@ -66,7 +68,13 @@ func (a *autoscaler) run(ctx context.Context) {
 		case <-time.After(scaleEvery):
 		}
 	}
-	if err := a.memory.save(context.WithoutCancel(ctx), a.scaler, time.Now(), true); err != nil && a.tell != nil {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), remote.AskWait)
+	defer cancel()
+	if a.standsBy() != "" {
+		return
+	}
+	err := errors.Join(a.reporter.end(ctx, a.gateways), a.memory.save(ctx, a.scaler, time.Now(), true))
+	if err != nil && a.tell != nil {
 		fmt.Fprintln(a.tell, err)
 	}
 }
@@ -93,6 +101,12 @@ func (a *autoscaler) step(ctx context.Context, now time.Time) (want scale.Sizing
 	state := part.See(a.sights.state(workers, starting))
 	a.reporter.see(&state, now)
 	want = a.scaler.Plan(state, now)
+	if !a.reporter.leads(now) {
+		a.reporter.report(ctx, a.gateways, &state, want, ready, "", nil, now)
+	}
+	if !a.reporter.leads(now) {
+		return want, nil
+	}
 	err = a.hands.set(ctx, want, workers, now)
 	a.reporter.report(ctx, a.gateways, &state, want, ready, a.standsBy(), err, now)
 	return want, err
@@ -135,7 +149,7 @@ func (a *autoscaler) standsBy() string {
 	if p, ok := a.hands.(*pods); ok {
 		return p.standsBy()
 	}
-	return ""
+	return a.reporter.leader
 }
 
 // String says what is wanted and why, in one line.

@@ -124,7 +124,7 @@ func merge(all, more []fleet.Standing) []fleet.Standing {
 func (g *gateways) order(ctx context.Context, worker, verb string) error {
 	var errs []error
 	for _, c := range g.each {
-		if err := post(ctx, c, "/fleet/workers/"+url.PathEscape(worker)+"/"+verb, []byte{}); err != nil {
+		if _, err := post(ctx, c, "/fleet/workers/"+url.PathEscape(worker)+"/"+verb, []byte{}); err != nil {
 			errs = append(errs, err)
 		}
 	}
@@ -134,15 +134,14 @@ func (g *gateways) order(ctx context.Context, worker, verb string) error {
 	return nil
 }
 
-// post sends a document and leaves the answer.
-func post(ctx context.Context, c *remote.Client, path string, body []byte) error {
+// post sends a document and returns the answer.
+func post(ctx context.Context, c *remote.Client, path string, body []byte) ([]byte, error) {
 	resp, err := c.Send(ctx, http.MethodPost, path, body)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer resp.Body.Close()
-	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, remote.DocumentBytesMax))
-	return err
+	return io.ReadAll(io.LimitReader(resp.Body, remote.DocumentBytesMax))
 }
 
 // sights are what was seen of gateways. Their counters begin anew when they do.

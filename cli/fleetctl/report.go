@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"parley/fleet/scale"
@@ -21,6 +23,18 @@ type reporter struct {
 	at      time.Time // when rate was brought up to date
 	last    admin.ScaleReport
 	sent    time.Time
+	// scaler names this process; empty if the gateways need not decide which one acts. leader is the
+	// one that acts, if it is another; granted is when all gateways last said that this one may.
+	scaler, leader string
+	granted        time.Time
+}
+
+// leaseUse is for how long a scaler acts without asking again: less than the gateways wait for it.
+const leaseUse = 2 * reportEvery
+
+// leads reports whether this process may act.
+func (r *reporter) leads(now time.Time) bool {
+	return r.scaler == "" || r.leader == "" && now.Sub(r.granted) < leaseUse
 }
 
 const (
@@ -57,6 +71,7 @@ func (r *reporter) report(ctx context.Context, to *gateways, state *scale.State,
 		Price:          r.config.Price,
 		Budget:         r.config.Budget,
 		StandsBy:       standsBy,
+		Scaler:         r.scaler,
 	}
 	if problem != nil {
 		news.Problem = problem.Error()
@@ -66,15 +81,46 @@ func (r *reporter) report(ctx context.Context, to *gateways, state *scale.State,
 	if same == r.last && now.Sub(r.sent) < reportEvery {
 		return
 	}
-	body, err := json.Marshal(&news)
-	if err != nil {
-		return // none of its numbers is infinite
+	taken, err := r.send(ctx, to, &news)
+	if taken {
+		r.granted = now
 	}
-	var failed error
-	for _, c := range to.each {
-		failed = errors.Join(failed, post(ctx, c, "/fleet/scale", body))
-	}
-	if failed == nil {
+	if err == nil {
 		r.last, r.sent = news, now
 	}
 }
+
+// end lets another process act at once.
+func (r *reporter) end(ctx context.Context, to *gateways) error {
+	if r.scaler == "" || r.leader != "" || r.granted.IsZero() {
+		return nil
+	}
+	r.last.Ends = true
+	_, err := r.send(ctx, to, &r.last)
+	return err
+}
+
+// send sends a report to all gateways, in the order of their addresses, so that of two processes only one
+// can be the first. It reports whether a gateway has taken it, and none has another process that scales.
+func (r *reporter) send(ctx context.Context, to *gateways, news *admin.ScaleReport) (taken bool, failed error) {
+	body, err := json.Marshal(news)
+	if err != nil {
+		return false, err
+	}
+	for _, address := range slices.Sorted(maps.Keys(to.each)) {
+		answer, err := post(ctx, to.each[address], "/fleet/scale", body)
+		var said struct {
+			StandBy string `json:"stand_by"`
+		}
+		if err == nil {
+			err = json.Unmarshal(answer, &said)
+		}
+		if r.leader = said.StandBy; r.leader != "" {
+			return false, errStandsBy
+		}
+		taken, failed = taken || err == nil, errors.Join(failed, err)
+	}
+	return taken, failed
+}
+
+var errStandsBy = errors.New("another process scales")

@@ -1,9 +1,11 @@
 package fleetctl
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,6 +14,12 @@ import (
 	"parley/cli"
 	"parley/cli/remote"
 )
+
+// processName names this process for people and for other machines.
+func processName() string {
+	host, err := os.Hostname()
+	return fmt.Sprintf("process %d on %s", os.Getpid(), cmp.Or(host, fmt.Sprint(err)))
+}
 
 func newFleetScale() *cobra.Command {
 	s := &remote.Command{}
@@ -34,7 +42,8 @@ a program or service of yours:
 
 Both are called when the number changes, and again after a failure. With --kubernetes, run a
 scaler next to each gateway: a lease in the namespace decides which one acts, and another takes
-over if it fails. /admin and the metrics of the server show how many workers are wanted and why.
+over if it fails. Elsewhere the server lets the first scaler act, and another one stands by until it
+has ended or has not been heard of for half a minute. /admin and the metrics of the server show how many workers are wanted and why.
 --advise changes nothing else, so that an HPA or KEDA can act on the metrics.
 To start and stop processes on this machine, use parley fleet up --max.` + fleetTokenHelp,
 		Example: "  parley fleet scale --min 1 --max 6 --sleep\n" +
@@ -93,6 +102,9 @@ To start and stop processes on this machine, use parley fleet up --max.` + fleet
 			default:
 				a.hands = hands
 				a.targets("command")
+			}
+			if inCluster.target == "" && !advise {
+				a.reporter.scaler = processName()
 			}
 			if _, err := a.step(cmd.Context(), time.Now()); errors.Is(err, remote.ErrNoFleet) {
 				return err

@@ -91,6 +91,11 @@ func (p *upPlan) run(ctx context.Context, out io.Writer) (err error) {
 	if err := os.MkdirAll(p.dir, 0o700); err != nil {
 		return fmt.Errorf("--dir: %w", err)
 	}
+	lock, err := lockDir(p.dir)
+	if err != nil {
+		return fmt.Errorf("--dir: %w", err)
+	}
+	defer lock.Close()
 	program.LogDir = p.dir
 	ctx, stop := context.WithCancelCause(ctx)
 	var parts sync.WaitGroup

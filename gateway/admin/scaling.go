@@ -30,6 +30,10 @@ type ScaleReport struct {
 	// Price is what a worker costs in an hour, Budget the most that all may; 0 is not known.
 	Price  float64 `json:"price"`
 	Budget float64 `json:"budget"`
+	// Scaler names the process that reports. While it does, no other one acts on the same target, unless
+	// it Ends. Empty leaves that to others, as to a lease of Kubernetes.
+	Scaler string `json:"scaler,omitempty"`
+	Ends   bool   `json:"ends,omitempty"`
 	// StandsBy is which process scales, if it is not the one that reports.
 	StandsBy string `json:"stands_by,omitempty"`
 	// Problem is why it could not act.
@@ -45,7 +49,8 @@ func (r *ScaleReport) Validate() error {
 	if r.Target == "" {
 		problems = append(problems, errors.New("target is missing"))
 	}
-	if len(r.Target) > scaleTextMax/10 || max(len(r.Why), len(r.StandsBy), len(r.Problem)) > scaleTextMax {
+	if len(r.Target) > scaleTextMax/10 ||
+		max(len(r.Why), len(r.Scaler), len(r.StandsBy), len(r.Problem)) > scaleTextMax {
 		problems = append(problems, fmt.Errorf("a text is longer than %d bytes, or target longer than %d", scaleTextMax,
 			scaleTextMax/10))
 	}
@@ -122,6 +127,15 @@ type scaleTarget struct {
 	at   time.Time
 	// points are those of each of [Resolutions], oldest first.
 	points [len(Resolutions)][]ScalePoint
+}
+
+// Leader returns which process scales the target of a report, if that is another one.
+func (s *ScaleBoard) Leader(r *ScaleReport, now time.Time) string {
+	t := s.targets[r.Target]
+	if t == nil || r.Scaler == "" || t.last.Scaler == r.Scaler || t.last.Ends || now.Sub(t.at) >= scaleOverdue {
+		return ""
+	}
+	return t.last.Scaler
 }
 
 // Take takes in a report. One of a process that stands by does not replace that of the

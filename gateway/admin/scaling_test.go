@@ -114,3 +114,42 @@ func TestScalingIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestLeader: one process scales a target, until it ends or is not heard of.
+func TestLeader(t *testing.T) {
+	var board ScaleBoard
+	now := time.Date(2026, 11, 18, 12, 0, 0, 0, time.UTC)
+	report := func(scaler, target string, ends bool) string {
+		r := &ScaleReport{Target: target, Scaler: scaler, Ends: ends}
+		other := board.Leader(r, now)
+		if other == "" {
+			if err := board.Take(r, now); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return other
+	}
+	for _, c := range []struct {
+		after          time.Duration
+		scaler, target string
+		ends           bool
+		want           string
+	}{
+		{0, "a", "x", false, ""},
+		{time.Second, "b", "x", false, "a"},
+		{time.Second, "b", "y", false, ""},
+		{20 * time.Second, "a", "x", false, ""},
+		{29 * time.Second, "b", "x", false, "a"},
+		{time.Second, "b", "x", false, ""}, // a was not heard of
+		{time.Second, "a", "x", false, "b"},
+		{time.Second, "b", "x", true, ""},
+		{time.Second, "a", "x", false, ""},
+		{time.Second, "", "x", false, ""}, // of an older version, or with a lease elsewhere
+		{time.Second, "b", "x", false, ""},
+	} {
+		now = now.Add(c.after)
+		if got := report(c.scaler, c.target, c.ends); got != c.want {
+			t.Errorf("at %v %q scales %s: %q does, want %q", now.Format(time.TimeOnly), c.scaler, c.target, got, c.want)
+		}
+	}
+}

@@ -18,10 +18,15 @@ type Scaling struct {
 	board admin.ScaleBoard
 }
 
-func (s *Scaling) take(r *admin.ScaleReport) error {
+// take takes in a report, unless another process scales the same: then it returns which.
+func (s *Scaling) take(r *admin.ScaleReport) (other string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.board.Take(r, s.Now())
+	now := s.Now()
+	if other = s.board.Leader(r, now); other != "" {
+		return other, nil
+	}
+	return "", s.board.Take(r, now)
 }
 
 func (s *Scaling) view(length time.Duration) []admin.ScaleView {

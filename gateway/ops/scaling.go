@@ -34,10 +34,13 @@ func (a *API) TakeScaling(x *exchange.Exchange) error {
 	if err := json.Unmarshal(body, &report); err != nil {
 		return parley.Invalid("", "The report of an autoscaler cannot be read: %v.", err)
 	}
-	if err := a.Scaling.take(&report); err != nil {
+	other, err := a.Scaling.take(&report)
+	if err != nil {
 		return parley.Invalid("", "The report of an autoscaler is refused: %v.", err)
 	}
 	return x.Reply(http.StatusOK, struct {
 		Object string `json:"object"`
-	}{"scale.report"})
+		// StandBy is which process scales, if it is not the one that reports.
+		StandBy string `json:"stand_by,omitempty"`
+	}{"scale.report", other})
 }
