@@ -148,6 +148,9 @@ func (p *PoolSpec) validate() error {
 	if _, err := p.queueConfig(); err != nil {
 		problems = append(problems, err)
 	}
+	if p.Speculation != nil {
+		problems = append(problems, p.Speculation.validate())
+	}
 	if p.Cost != nil {
 		problems = append(problems, p.Cost.Validate())
 	}

@@ -5,6 +5,7 @@ import (
 
 	"parley"
 	"parley/engine/sched"
+	"parley/engine/spec"
 	"parley/queue"
 	"parley/route"
 )
@@ -94,6 +95,7 @@ type seat struct {
 	place  int     // among the worker's requests
 	// reading is set until the worker has written something.
 	reading bool
+	luck    spec.Luck // with guesses
 }
 
 // prepare makes the sequence that a worker gets: the prompt, and what was written

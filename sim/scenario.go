@@ -69,6 +69,8 @@ type PoolSpec struct {
 	Reserve map[string]float64 `yaml:"reserve"`
 	// ColdStart is how long a worker takes from its start until it is ready.
 	ColdStart time.Duration `yaml:"cold_start"`
+	// Speculation lets workers guess tokens ahead.
+	Speculation *SpeculationSpec `yaml:"speculation"`
 	// Scale lets the number of workers follow the load; Workers is that of the start.
 	Scale *ScaleSpec `yaml:"scale"`
 	// Prefill are workers for prompts: those of the pool decode then, and fetch the blocks of

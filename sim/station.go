@@ -76,14 +76,14 @@ func newStation(p *PoolSpec, seed uint64, m *meter) (*station, error) {
 		return nil, err
 	}
 	t.kind = kind{
-		name:     p.Name,
-		clock:    m.clock,
-		meter:    m,
-		cost:     machine.cost,
-		hostCopy: p.HostCopy,
-		role:     p.role(),
-		wrote:    t.wrote,
-		left:     t.remove,
+		name:       p.Name,
+		clock:      m.clock,
+		meter:      m,
+		cost:       machine.cost,
+		mechanisms: mechanisms{p.HostCopy, p.Speculation},
+		role:       p.role(),
+		wrote:      t.wrote,
+		left:       t.remove,
 		sched: sched.Config{
 			Blocks:      machine.blocks,
 			StepTokens:  p.StepTokens,

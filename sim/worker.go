@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -31,13 +32,13 @@ const (
 
 // A kind is what all workers of a pool have in common.
 type kind struct {
-	name     string
-	clock    *clock
-	meter    *meter
-	router   *route.Router
-	sched    sched.Config
-	cost     *cost.Model
-	hostCopy time.Duration
+	name   string
+	clock  *clock
+	meter  *meter
+	router *route.Router
+	sched  sched.Config
+	cost   *cost.Model
+	mechanisms
 	role     parley.WorkerRole
 	exchange exchange
 	// arithmetic is the time that all workers have done operations on rows.
@@ -46,6 +47,13 @@ type kind struct {
 	// request any more.
 	wrote func(r *request)
 	left  func(w *worker)
+}
+
+// mechanisms are of a worker itself: how long it copies a block to its host, and how it guesses tokens ahead, nil if it
+// does not.
+type mechanisms struct {
+	hostCopy    time.Duration
+	speculation *SpeculationSpec
 }
 
 // An exchange is how blocks are moved to other workers, the zero value if they are not.
@@ -87,6 +95,7 @@ type pass struct {
 	limit     cost.Limit
 	preempted uint64 // so far
 	draws     *cost.Draws
+	guesses   guesses
 }
 
 // changes of the cache are reported up to one of them, batch by batch.
@@ -101,6 +110,7 @@ func newWorker(k *kind, number int) (*worker, error) {
 	w := &worker{kind: k, number: number}
 	w.pass.draws = k.cost.Draws(k.sched.Cache.Seed, uint64(number))
 	w.end = w.endPass
+	w.pass.guesses.rng = rand.New(rand.NewPCG(k.sched.Cache.Seed, guessStream+uint64(number)))
 	var err error
 	w.plans, err = sched.New(k.sched)
 	return w, err
@@ -241,6 +251,7 @@ func (w *worker) round() {
 	clear(g.leaving)
 	g.joining, g.leaving = g.joining[:0], g.leaving[:0]
 	w.reportBlocks()
+	draft := w.guess()
 	plan := w.plans.Next(now)
 	var work cost.Pass
 	for i := range plan.Parts {
@@ -255,7 +266,7 @@ func (w *worker) round() {
 		w.pass.took, w.pass.limit = w.pass.draws.Time(work)
 		w.arithmetic += w.cost.Arithmetic(work)
 	}
-	w.clock.after(w.pass.took+w.copy(plan), w.end)
+	w.clock.after(w.pass.took+w.copy(plan)+draft, w.end)
 }
 
 // copy returns how long the copies of a plan take.
@@ -290,9 +301,9 @@ func (w *worker) endPass() {
 	}
 	for i := range plan.Parts {
 		r := plan.Parts[i].Seq.Owner.(*request)
-		if r.seat.worker == w && r.seq.Computed == len(r.seq.Tokens) {
+		if r.seat.worker == w && r.seq.Computed >= len(r.seq.Tokens) {
 			w.begins(r)
-			w.wrote(r)
+			w.deliver(r, plan.Parts[i].Draft)
 		}
 	}
 	w.round()

@@ -180,7 +180,7 @@ func probed(w *Writer) Offer {
 func (d *decider) depth(o Offer, cost float64) (n int, gain float64) {
 	chance := o.Chance
 	for n < min(o.Most, DepthMost) && chance*d.worth > cost {
-		gain += chance*d.worth - cost
+		gain += float64(chance*d.worth) - cost
 		chance *= o.Chance
 		n++
 	}
@@ -201,7 +201,7 @@ func (d *decider) debt(w *Writer, chance float64, depth int) float64 {
 func tokens(chance float64, depth int) float64 {
 	sum, all := 1.0, 1.0
 	for range depth {
-		all *= chance
+		all = float64(all * chance)
 		sum += all
 	}
 	return sum
@@ -228,7 +228,7 @@ func (d *decider) prune() (passes int) {
 func (d *decider) gain(passes int) (sum float64) {
 	for i, out := range d.out {
 		if out.By == ByModel && out.Depth > passes {
-			sum += math.Pow(d.chance(i), float64(passes+1))*d.worth - d.modelRow()
+			sum += float64(math.Pow(d.chance(i), float64(passes+1))*d.worth) - d.modelRow()
 		}
 	}
 	return sum
@@ -246,7 +246,7 @@ func (d *decider) chance(i int) float64 {
 func (d *decider) timePerToken() float64 {
 	took, brings := float64(d.costs.Pass)+d.draftTime(), 0.0
 	for i, out := range d.out {
-		took += float64(out.Depth) * float64(d.costs.Row)
+		took += float64(float64(out.Depth) * float64(d.costs.Row))
 		brings += tokens(d.chance(i), out.Depth)
 	}
 	return took / brings
@@ -258,10 +258,10 @@ func (d *decider) draftTime() (sum float64) {
 	for _, out := range d.out {
 		if out.By == ByModel {
 			deepest = max(deepest, out.Depth)
-			sum += float64(out.Depth+max(0, out.Read-1)) * float64(d.costs.DraftRow)
+			sum += float64(float64(out.Depth+max(0, out.Read-1)) * float64(d.costs.DraftRow))
 		}
 	}
-	return sum + float64(deepest)*float64(d.costs.DraftPass)
+	return sum + float64(float64(deepest)*float64(d.costs.DraftPass))
 }
 
 func (d *decider) abstain() {
@@ -282,7 +282,8 @@ func (d *decider) try() {
 		w := &d.writers[i]
 		cost := trialDepth * float64(d.costs.Row)
 		if by == ByModel {
-			cost += trialDepth*float64(d.costs.DraftPass) + float64(trialDepth-1+w.Behind)*float64(d.costs.DraftRow)
+			cost += float64(trialDepth*float64(d.costs.DraftPass)) +
+				float64(float64(trialDepth-1+w.Behind)*float64(d.costs.DraftRow))
 		}
 		if w.Offers[by].Most > 0 && cost < least {
 			best, least = i, cost
@@ -308,7 +309,7 @@ func (d *decider) read() {
 			continue
 		}
 		fits := int(min(float64(behind), room/row))
-		room -= float64(fits) * row
+		room -= float64(float64(fits) * row)
 		if out.Read = fits; fits < behind {
 			out.Depth = 0
 		}
