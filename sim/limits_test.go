@@ -8,29 +8,6 @@ import (
 	"parley/limit"
 )
 
-// TestHotTenantLimits: the queue alone shares the fleet fairly and lets the hot tenant use what is left; limits
-// keep it from the others altogether, at the price of capacity that is not used.
-func TestHotTenantLimits(t *testing.T) {
-	t.Parallel()
-	without, with := example(t, "hot-tenant", nil), example(t, "hot-tenant-limits", nil)
-	before, after := without.of(t, "others"), with.of(t, "others")
-	expect(t, before.Rejected > 0 && after.Rejected == 0 && after.Limited == 0,
-		"of the others, %d are rejected without limits, %d with them, and %d by them", before.Rejected, after.Rejected,
-		after.Limited)
-	expect(t, after.Attainment > 0.99 && after.Attainment > before.Attainment+0.03,
-		"of the others %.3f are within objectives without limits, %.3f with them", before.Attainment, after.Attainment)
-	hot := with.of(t, "hot")
-	expect(t, hot.Limited > hot.Arrived && hot.Finished < without.of(t, "hot").Finished,
-		"%d hot attempts are refused of %d requests; %d are answered, without limits %d", hot.Limited, hot.Arrived,
-		hot.Finished, without.of(t, "hot").Finished)
-	refused := uint64(0)
-	for _, r := range with.Refused {
-		expect(t, r.Organisation == "hot-0", "%s is refused %s", r.Organisation, r.Limit)
-		refused += r.Attempts
-	}
-	expect(t, refused == hot.Limited, "%d refusals of organisations, %d of attempts", refused, hot.Limited)
-}
-
 // limited is one organisation with more requests than its limits allow.
 const limited = `
 name: limited
