@@ -317,7 +317,7 @@ func TestEveryExampleIsTested(t *testing.T) {
 		t.Fatalf("no examples: %v", err)
 	}
 	var source []byte
-	for _, file := range []string{"examples_test.go", "shard_test.go", "transfer_test.go"} {
+	for _, file := range []string{"examples_test.go", "limits_test.go", "shard_test.go", "transfer_test.go"} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
