@@ -70,4 +70,12 @@ func TestServedPasses(t *testing.T) {
 	if _, err := servedPasses([]string{path}); err == nil || !strings.Contains(err.Error(), "--log-level debug") {
 		t.Errorf("a log without passes gives %v", err)
 	}
+	busy := filepath.Join(t.TempDir(), "busy.log")
+	line := `{"msg":"pass computed","rows":1,"sequences":1,"took_ns":1000,"gap_ns":1}`
+	if err := os.WriteFile(busy, []byte(line), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := servedPasses([]string{path, busy}); err != nil || len(got) != 1 {
+		t.Errorf("beside a worker with a pass one without gives %d passes, %v", len(got), err)
+	}
 }

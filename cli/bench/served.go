@@ -3,23 +3,23 @@ package bench
 import (
 	"fmt"
 	"os"
+	"strings"
 
 	"parley/sim/cost"
 )
 
-// servedPasses reads the passes in the logs of workers.
+// servedPasses reads the passes in the logs of workers, of which some may have computed nothing.
 func servedPasses(paths []string) (samples []cost.Sample, err error) {
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			return nil, err
 		}
-		found := cost.ReadLog(text)
-		if len(found) == 0 {
-			return nil, fmt.Errorf("%s: no pass is in it: start the worker with "+
-				"--log-level debug --log-format json", path)
-		}
-		samples = append(samples, found...)
+		samples = append(samples, cost.ReadLog(text)...)
+	}
+	if len(paths) > 0 && len(samples) == 0 {
+		return nil, fmt.Errorf("%s: no pass is in them: start the workers with --log-level debug --log-format json",
+			strings.Join(paths, ", "))
 	}
 	return samples, nil
 }
