@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the checks of staticcheck that do not examine the functions of dependencies, on all modules.
+# Runs the checks of staticcheck that do not examine dependencies, on all modules.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 go -C tools build -mod=mod -o ../bin/localcheck ./localcheck

@@ -1,7 +1,6 @@
-// Localcheck runs the checks of staticcheck that do not need to know what the functions
-// of dependencies do. The others build an intermediate representation of all functions of
-// all dependencies, the standard library included, which from an empty cache takes longer
-// than everything else. `make staticcheck` runs all checks.
+// Localcheck runs the checks of staticcheck that do not need facts about dependencies. The
+// others read all dependencies, the standard library included, which from an empty cache
+// takes longer than everything else. `make staticcheck` runs all checks.
 package main
 
 import (
@@ -28,17 +27,7 @@ func main() {
 	command.Run()
 }
 
-// studiesDependencies reports whether a check wants facts from the functions of dependencies.
+// studiesDependencies reports whether a check wants facts about dependencies.
 func studiesDependencies(check *analysis.Analyzer) bool {
-	if len(check.FactTypes) > 0 && needs(check, "buildir") {
-		return true
-	}
-	return slices.ContainsFunc(check.Requires, studiesDependencies)
-}
-
-// needs reports whether a check has to run after one that has a name.
-func needs(check *analysis.Analyzer, name string) bool {
-	return slices.ContainsFunc(check.Requires, func(other *analysis.Analyzer) bool {
-		return other.Name == name || needs(other, name)
-	})
+	return len(check.FactTypes) > 0 || slices.ContainsFunc(check.Requires, studiesDependencies)
 }
