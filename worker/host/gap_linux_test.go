@@ -264,20 +264,6 @@ func (c *gapCell) answered(t *testing.T, all *gapResult, attempts *parley.Attemp
 	}
 }
 
-// gapRequest returns a request that no worker has seen.
-func gapRequest(rng *rand.Rand, tokens, answer int) *parley.Request {
-	r := &parley.Request{
-		Model:     "polly-mini",
-		Prompt:    make([]parley.Token, tokens),
-		MaxTokens: answer,
-		Stop:      parley.Stop{IgnoreEnd: true},
-	}
-	for i := range r.Prompt {
-		r.Prompt[i] = parley.Token(300 + rng.IntN(1000))
-	}
-	return r
-}
-
 // gapWorkers starts a worker process for each role, on its own processors, and returns their URLs.
 func gapWorkers(t *testing.T, shape string, roles ...string) (urls []string) {
 	t.Helper()

@@ -64,3 +64,17 @@ func replayTurns(t *testing.T, restart bool) float64 {
 	}
 	return float64(found) / float64(asked)
 }
+
+// gapRequest returns a request that no worker has seen.
+func gapRequest(rng *rand.Rand, tokens, answer int) *parley.Request {
+	r := &parley.Request{
+		Model:     "polly-mini",
+		Prompt:    make([]parley.Token, tokens),
+		MaxTokens: answer,
+		Stop:      parley.Stop{IgnoreEnd: true},
+	}
+	for i := range r.Prompt {
+		r.Prompt[i] = parley.Token(300 + rng.IntN(1000))
+	}
+	return r
+}
