@@ -22,6 +22,8 @@
 //	withdraw.go  requests that workers have not begun, taken back ([parley/fleet/withdraw])
 //	budget.go    the budget of recomputation after failures
 //	health.go    probes; which workers are up, warming up, draining or lost
+//	warm.go      what a worker that comes fetches from the others
+//	handover.go  what the others fetch from a worker that stops
 //	sleep.go     sleeping workers, and waking them for requests
 //	member.go    one worker: its breaker, its streams, its events
 //	seats.go     the models that the router knows it for, also when they change

@@ -73,17 +73,49 @@ func (f *Fleet) follow(ctx context.Context, m *member) {
 	}
 	feed := &Feed{fleet: f, member: m}
 	for wait := followMin; ctx.Err() == nil; {
+		following, end := f.following(ctx, m)
+		if following == nil { // it is about to stop
+			sleep(ctx, followMin)
+			continue
+		}
 		began := f.cfg.Now()
-		err := guarded(func() error { return m.Follow(ctx, feed) })
+		err := guarded(func() error { return m.Follow(following, feed) })
+		lost := following.Err() == nil
+		end()
 		if f.cfg.Now().Sub(began) > followMax {
 			wait = followMin
 		}
-		if ctx.Err() == nil && !errors.Is(err, context.Canceled) {
+		if lost && !errors.Is(err, context.Canceled) {
 			f.cfg.Log.Warn("worker events lost; reconnecting", "worker", m.Name, "error", err, "in", wait)
 		}
 		sleep(ctx, wait)
 		wait = min(2*wait, followMax)
 	}
+}
+
+// following returns the context in which to listen to a member; nil if it is not to be listened to.
+func (f *Fleet) following(ctx context.Context, m *member) (following context.Context, end context.CancelFunc) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if m.handedOver() {
+		return nil, nil
+	}
+	following, end = context.WithCancel(ctx)
+	m.endFollow = end
+	return following, end
+}
+
+// letStop ends listening to a process that stops, once it has nothing more to give to others. The lock is held.
+func (f *Fleet) letStop(m *member) {
+	if m.handedOver() && len(m.attempts) == 0 && m.endFollow != nil {
+		m.endFollow()
+	}
+}
+
+// handedOver reports whether the member is about to stop and others have what it held. The lock is held.
+func (m *member) handedOver() bool {
+	c := &m.health.condition
+	return c.Draining && c.Instance != "" && c.Instance == m.health.handed
 }
 
 // followMin and followMax bound the wait before events are asked for again.

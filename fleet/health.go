@@ -63,9 +63,11 @@ func (f *Fleet) probed(m *member, turns int, began time.Time, c Condition, err e
 		f.cfg.Log.Info("worker draining state changed", "worker", m.Name, "draining", c.Draining)
 		if c.Draining && c.MoveWithin > 0 {
 			f.background.Go(func() { f.moveOff(m, c.Instance, c.MoveWithin) })
+			f.background.Go(func() { f.handOver(m, c.Instance) })
 		}
 	}
 	m.health.misses, m.health.condition, m.health.reported = 0, c, began
+	f.letStop(m)
 	f.turn(m)
 	f.resize(m)
 	if c.Sleeping {

@@ -36,13 +36,15 @@ func newMetrics(f *Fleet, registry prometheus.Registerer) (*metrics, error) {
 		[]string{"outcome"})
 	m.warmTokens = prometheus.NewCounter(prometheus.CounterOpts{Name: "parley_kv_transfer_warm_up_tokens_total",
 		Help: "Tokens whose blocks workers fetched before they got requests."})
+	m.handedTokens = prometheus.NewCounter(prometheus.CounterOpts{Name: "parley_kv_transfer_hand_over_tokens_total",
+		Help: "Tokens whose blocks workers fetched from one that was about to stop."})
 	if registry == nil {
 		return m, nil
 	}
 	return m, errors.Join(registry.Register(m.moves), registry.Register(m.delayed), registry.Register(m.waits),
 		registry.Register(m.breaks), registry.Register(m.hedges), registry.Register(m.wakes),
 		registry.Register(m.withdrawn), registry.Register(m.transfers), registry.Register(m.transferTokens),
-		registry.Register(m.warmUps), registry.Register(m.warmTokens),
+		registry.Register(m.warmUps), registry.Register(m.warmTokens), registry.Register(m.handedTokens),
 		registry.Register(standings{f}), registry.Register(deviceStandings{f}))
 }
 

@@ -57,6 +57,8 @@ type member struct {
 	attempts map[*attempt]struct{}
 	kick     chan struct{} // asks for a probe now
 	stop     context.CancelFunc
+	// endFollow ends listening to its events for now; nil before they were first asked for.
+	endFollow context.CancelFunc
 }
 
 // orders are what a member was told to do.
@@ -82,6 +84,7 @@ type health struct {
 	since     time.Time // it is up
 	misses    int       // probes without an answer, in a row
 	crowd     int       // answers it had when it was lost
+	handed    string    // the latest process of which others have what it held
 }
 
 // totals count what a member has done.
@@ -245,6 +248,8 @@ type metrics struct {
 	// warmUps and warmTokens are those of workers before they get requests.
 	warmUps    *prometheus.CounterVec
 	warmTokens prometheus.Counter
+	// handedTokens are those that workers fetched from one about to stop.
+	handedTokens prometheus.Counter
 }
 
 func (m *metrics) moved(v judgement) {

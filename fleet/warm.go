@@ -65,26 +65,33 @@ func (f *Fleet) beginWarmUp(m *member) {
 // planWarmUp returns the requests that have a worker fetch what it should. The lock is held.
 func (f *Fleet) planWarmUp(m *member, now time.Time) (fetches []*parley.Request) {
 	for _, s := range m.seats {
-		var uses []route.Use
-		var asked []*parley.Request
-		for _, p := range f.recent.list {
-			if p.model != s.model || p.pool != m.Pool {
-				continue
-			}
-			r := p.request()
-			keys := keysOf(r.Prompt, r, m.BlockTokens)
-			uses, asked = append(uses, route.Use{Keys: keys, At: p.at}), append(asked, r)
-		}
+		uses, asked := f.recentUses(m, s.model)
 		for _, w := range f.router.WarmUp(s.id, uses, f.cfg.WarmMax, now) {
-			r := asked[w.Use]
-			from := f.at(w.From)
-			source := from.Blocks(from.health.condition.Instance, now.Add(kvwire.TicketLife))
-			source.Worker, source.Tokens, source.Within, source.Only = from.Name, w.Tokens, w.Within, true
-			r.Fetch = &source
-			fetches = append(fetches, r)
+			fetches = append(fetches, fetching(asked[w.Use], f.at(w.From), w.Transfer, now))
 		}
 	}
 	return fetches
+}
+
+// recentUses returns what was asked lately of a model in the pool of a member, and the requests that fetch
+// it. The lock is held.
+func (f *Fleet) recentUses(m *member, model string) (uses []route.Use, asked []*parley.Request) {
+	for _, p := range f.recent.list {
+		if p.model == model && p.pool == m.Pool {
+			r := p.request()
+			uses = append(uses, route.Use{Keys: keysOf(r.Prompt, r, m.BlockTokens), At: p.at})
+			asked = append(asked, r)
+		}
+	}
+	return uses, asked
+}
+
+// fetching has a request fetch from a worker, and compute nothing. The lock is held.
+func fetching(r *parley.Request, from *member, t *route.Transfer, now time.Time) *parley.Request {
+	source := from.Blocks(from.health.condition.Instance, now.Add(kvwire.TicketLife))
+	source.Worker, source.Tokens, source.Within, source.Only = from.Name, t.Tokens, t.Within, true
+	r.Fetch = &source
+	return r
 }
 
 // warm has a worker fetch, one prompt after the other. A source that fails is not asked again.

@@ -90,6 +90,80 @@ func (r *Router) warmFrom(to ID, keys []parley.BlockKey, taken int, now time.Tim
 	return best
 }
 
+// A Handing is a part of what a worker that leaves gives to another one: leading tokens of a use,
+// by its number.
+type Handing struct {
+	Use int
+	To  ID
+	*Transfer
+}
+
+// A receiver is a worker that may get what another one leaves.
+type receiver struct {
+	id     ID
+	given  blockSet
+	tokens int
+	time   time.Duration
+}
+
+// HandOver decides what others should fetch from a worker that is about to leave: of the latest uses in its
+// pool, the most used first, what it alone holds. That goes to the worker that holds most of what comes before it, of
+// several to the one that gets least. A worker gets at most what fills a share of its memory, and what is
+// expected to come within a time.
+func (r *Router) HandOver(from ID, uses []Use, within time.Duration, now time.Time) (plan []Handing) {
+	leaving := r.workers[from]
+	if leaving.index == nil {
+		return nil
+	}
+	receivers := r.receiversFrom(leaving)
+	heat := heatOf(uses, now)
+	order := make([]int, 0, len(uses))
+	for i := range uses {
+		if len(uses[i].Keys) > 0 {
+			order = append(order, i)
+		}
+	}
+	last := func(i int) float64 { return heat[uses[i].Keys[len(uses[i].Keys)-1]] }
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(last(b), last(a)) })
+	for _, i := range order {
+		keys, matches := uses[i].Keys, &leaving.index.matches
+		leaving.index.Lookup(keys, matches)
+		own := matches.Of(leaving.number)
+		held := min(int(own.Blocks-own.Expected), len(keys))
+		var to *receiver
+		has := 0
+		for _, c := range receivers {
+			depth := max(int(matches.Of(r.workers[c.id].number).Blocks), c.given.depth(keys))
+			if to == nil || depth > has || depth == has && c.tokens < to.tokens {
+				to, has = c, depth
+			}
+		}
+		more := (held - has) * leaving.BlockTokens
+		if to == nil || more < fetchLeast || to.tokens+more > int(warmShare*float64(r.workers[to.id].CapacityTokens)) {
+			continue
+		}
+		t, worth := r.weigh(from, to.id, held*leaving.BlockTokens, more, now)
+		if !worth || to.time+t.Move > within {
+			continue
+		}
+		t.Within = max(t.Within, withinFactor*t.Move)
+		to.given.add(keys[:held])
+		to.tokens, to.time = to.tokens+more, to.time+t.Move
+		plan = append(plan, Handing{i, to.id, t})
+	}
+	return plan
+}
+
+// receiversFrom returns the workers that can use blocks of one that leaves.
+func (r *Router) receiversFrom(leaving *worker) (all []*receiver) {
+	for id, w := range r.workers {
+		if w != nil && w != leaving && w.status.Ready && w.CapacityTokens > 0 && leaving.gives(w) {
+			all = append(all, &receiver{id: ID(id), given: blockSet{}})
+		}
+	}
+	return all
+}
+
 // heatOf returns how much each block was used lately. A block has at least that of those
 // which follow it.
 func heatOf(uses []Use, now time.Time) map[parley.BlockKey]float64 {

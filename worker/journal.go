@@ -96,6 +96,13 @@ func (j *Journal) Close() {
 	}
 }
 
+// Readers returns how many gateways read.
+func (j *Journal) Readers() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.streams
+}
+
 // enter counts a stream, or reports false if there are too many.
 func (j *Journal) enter() bool {
 	j.mu.Lock()

@@ -10,8 +10,8 @@ import (
 )
 
 // A worker that is told to stop gives its answers time to finish. Those that have not by
-// then move to other workers, which fetch the blocks from here instead of computing them,
-// and only then is the worker gone.
+// then move to other workers, which fetch the blocks from here instead of computing them.
+// Gateways have other workers fetch what else is here, and only then is the worker gone.
 
 // A drain is what is known of a worker's end. The server's lock guards it.
 type drain struct {
@@ -29,10 +29,19 @@ type drainTimes struct {
 	all, move time.Duration
 	// quiet is how long no blocks must have been asked for, once all answers have moved.
 	quiet time.Duration
+	// handOver is how long gateways may have others fetch what is here, at most: they listen to this
+	// worker's events until that is done.
+	handOver time.Duration
 }
 
-// drainQuiet is quiet for all workers: more than a gateway takes to send an answer on.
-const drainQuiet = time.Second
+const (
+	// drainQuiet is quiet for all workers: more than a gateway takes to send an answer on.
+	drainQuiet = time.Second
+	// handOverMax is handOver for all workers: a gateway asks once a second how a worker is, and allows 5 s.
+	handOverMax = 8 * time.Second
+	// handOverPoll is how often a worker looks whether gateways still listen.
+	handOverPoll = 20 * time.Millisecond
+)
 
 func errDraining(code parley.Code) error {
 	return parley.Errorf(code, "this worker is draining: it accepts no new requests")
@@ -81,9 +90,10 @@ func (s *Server) ended(ctx context.Context, w *waking) {
 	s.letGo(w)
 }
 
-// settle waits until all answers have ended, and if some have moved until no other worker
-// has asked for blocks for a while; at most until ctx ends.
-func (s *Server) settle(ctx context.Context, quiet time.Duration) {
+// settle waits until all answers have ended, gateways have handed over what is here, and if answers have moved no
+// other worker has asked for blocks for a while; at most until ctx ends.
+func (s *Server) settle(ctx context.Context, times *drainTimes) {
+	handOver := time.Now().Add(times.handOver)
 	wake := func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -95,7 +105,10 @@ func (s *Server) settle(ctx context.Context, quiet time.Duration) {
 	for ctx.Err() == nil {
 		left := time.Duration(0)
 		if s.drain.moved {
-			left = quiet - time.Since(s.drain.last)
+			left = times.quiet - time.Since(s.drain.last)
+		}
+		if s.awake != nil && s.journal.Seq() > 0 && s.journal.Readers() > 0 && time.Now().Before(handOver) {
+			left = max(left, handOverPoll)
 		}
 		if busy := s.awake != nil && s.awake.running > 0; !busy && left <= 0 {
 			return
@@ -109,7 +122,12 @@ func (s *Server) settle(ctx context.Context, quiet time.Duration) {
 // Serve serves until ctx ends and then lets running answers finish, for at most drain. In
 // the last third of that time other workers take them over.
 func (s *Server) Serve(ctx context.Context, server *http.Server, serve func() error, drain time.Duration) error {
-	return s.serve(ctx, server, serve, drainTimes{all: drain, move: drain / 3 * 2, quiet: drainQuiet})
+	return s.serve(ctx, server, serve, drainTimes{
+		all:      drain,
+		move:     drain / 3 * 2,
+		quiet:    drainQuiet,
+		handOver: handOverMax,
+	})
 }
 
 func (s *Server) serve(ctx context.Context, server *http.Server, serve func() error, times drainTimes) error {
@@ -123,7 +141,7 @@ func (s *Server) serve(ctx context.Context, server *http.Server, serve func() er
 	s.drainBy(time.Now().Add(times.move))
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), times.all)
 	defer cancel()
-	s.settle(bounded, times.quiet)
+	s.settle(bounded, &times)
 	s.journal.Close()
 	err := errors.Join(server.Shutdown(bounded), s.wire.Shutdown(bounded))
 	if errors.Is(err, context.DeadlineExceeded) {

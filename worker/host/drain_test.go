@@ -2,6 +2,8 @@ package host
 
 import (
 	"bufio"
+	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -65,5 +67,55 @@ func TestSleepWaitsForNoReader(t *testing.T) {
 	}
 	if code := codeOfAnswer(t, r, prompt); code != "" {
 		t.Errorf("the worker that was woken answers with %q", code)
+	}
+}
+
+// TestAWorkerStopsWhenNobodyListens makes sure that a worker that holds something stays while a gateway listens to its
+// events, which may have others fetch from it, and no longer.
+func TestAWorkerStopsWhenNobodyListens(t *testing.T) {
+	for _, heard := range []bool{false, true} {
+		t.Run(fmt.Sprint(heard), func(t *testing.T) {
+			model := Config{Name: "polly-mini", KVTokens: 4096, ContextTokens: 512, DataDir: t.TempDir()}
+			w := &rollingWorker{t: t, name: "w", addr: "127.0.0.1:0", model: model}
+			w.start()
+			r := dialWorker(t, worker.Config{URL: "http://" + w.addr, Kind: worker.Parley, Key: transferKey})
+			if code := codeOfAnswer(t, r, make([]parley.Token, 100)); code != "" {
+				t.Fatal(code)
+			}
+			leave := func() {}
+			if heard {
+				leave = listen(t, w)
+			}
+			w.stop()
+			if heard {
+				select {
+				case err := <-w.ended:
+					t.Fatalf("it has stopped: %v", err)
+				case <-time.After(100 * time.Millisecond):
+				}
+				leave()
+			}
+			w.end()
+		})
+	}
+}
+
+// listen reads a worker's events until the function that it returns is called.
+func listen(t *testing.T, w *rollingWorker) (leave func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	url := fmt.Sprintf("http://%s%s?from=1&instance=%s", w.addr, worker.EventsPath, w.server.instance)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+transferKey)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatal(resp, err)
+	}
+	return func() {
+		cancel()
+		resp.Body.Close()
 	}
 }

@@ -52,7 +52,7 @@ func (w *rollingWorker) start() {
 	front, ended := s.NewHTTPServer(), w.ended
 	go func() {
 		ended <- s.serve(ctx, front, func() error { return front.Serve(l) },
-			drainTimes{all: 10 * time.Minute, move: time.Millisecond})
+			drainTimes{all: 10 * time.Minute, move: time.Millisecond, handOver: 10 * time.Minute})
 	}()
 }
 
@@ -153,6 +153,7 @@ func startRolling(t *testing.T, model Config, workers int) (*fleet.Fleet, []*rol
 		StallMax:   -1,
 		ProbeEvery: 10 * time.Millisecond,
 		ProbeWait:  time.Minute,
+		WarmMax:    10 * time.Minute,
 		Route:      route.Config{FetchTime: time.Minute, FetchGain: 1e6},
 	})
 	if err != nil {

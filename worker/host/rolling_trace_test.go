@@ -12,7 +12,8 @@ import (
 
 // TestARollingRestartKeepsTheCache replays conversations whose next turn holds all before it, and restarts all
 // workers one after the other between two turns: as much of the prompts is found as in an undisturbed run, within two
-// points. Between the restarts nothing is asked, so nothing moves with an answer: what workers keep is on their disks.
+// points. Between the restarts nothing is asked, so nothing moves with an answer: a worker that stops hands over
+// what it holds.
 func TestARollingRestartKeepsTheCache(t *testing.T) {
 	calm, restarted := replayTurns(t, false), replayTurns(t, true)
 	t.Logf("%.1f %% of the prompts were found in an undisturbed run, %.1f %% with a restart", 100*calm, 100*restarted)
@@ -28,7 +29,6 @@ func replayTurns(t *testing.T, restart bool) float64 {
 	f, all := startRolling(t, Config{
 		Name:          "polly-mini",
 		KVTokens:      1 << 15,
-		KVDiskBytes:   1 << 30,
 		ContextTokens: 1024,
 	}, 3)
 	up := func() {
