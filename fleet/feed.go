@@ -93,7 +93,7 @@ func (f *Fleet) follow(ctx context.Context, m *member) {
 	}
 }
 
-// following returns the context in which to listen to a member; nil if it is not to be listened to.
+// following returns the context of the next event stream of a member; nil if none is to be opened.
 func (f *Fleet) following(ctx context.Context, m *member) (following context.Context, end context.CancelFunc) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -105,17 +105,19 @@ func (f *Fleet) following(ctx context.Context, m *member) (following context.Con
 	return following, end
 }
 
-// letStop ends listening to a process that stops, once it has nothing more to give to others. The lock is held.
+// letStop cancels the event stream of a process that has nothing more to give: it waits for that before it stops.
+// The lock is held.
 func (f *Fleet) letStop(m *member) {
-	if m.handedOver() && len(m.attempts) == 0 && m.endFollow != nil {
+	if m.handedOver() && m.endFollow != nil {
 		m.endFollow()
 	}
 }
 
-// handedOver reports whether the member is about to stop and others have what it held. The lock is held.
+// handedOver reports whether the member is draining, others have fetched what it held, and no answer runs on it.
+// The lock is held.
 func (m *member) handedOver() bool {
 	c := &m.health.condition
-	return c.Draining && c.Instance != "" && c.Instance == m.health.handed
+	return c.Draining && c.Instance != "" && c.Instance == m.health.handed && len(m.attempts) == 0
 }
 
 // followMin and followMax bound the wait before events are asked for again.

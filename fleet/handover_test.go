@@ -18,7 +18,7 @@ func TestAWorkerThatStopsHandsOver(t *testing.T) {
 		cfg   Config
 		fault error         // of the other worker
 		hangs bool          // it does
-		alone bool          // there is no other worker
+		alone bool          // it is the only worker
 		held  time.Duration // how long it is listened to after it was found draining
 		asked int
 	}{

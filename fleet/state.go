@@ -57,7 +57,7 @@ type member struct {
 	attempts map[*attempt]struct{}
 	kick     chan struct{} // asks for a probe now
 	stop     context.CancelFunc
-	// endFollow ends listening to its events for now; nil before they were first asked for.
+	// endFollow cancels the event stream that is open or was last; nil before the first one.
 	endFollow context.CancelFunc
 }
 

@@ -64,7 +64,7 @@ func (s *Scheduler) intakeFits(in *Intake, blocks int) bool {
 
 // Place returns the slot on the device that the intake's next block is to be written to,
 // after the copies that must be done first. It reports false if the intake is closed or complete; if
-// there is no room, it closes the intake, too. Calls before [Scheduler.Placed] return the same slot.
+// the pool is full, it closes the intake and reports false. Calls before [Scheduler.Placed] return the same slot.
 func (s *Scheduler) Place(in *Intake, now time.Time) (slot int32, copies []kv.Move, ok bool) {
 	at := in.table.Sealed()
 	if !in.Open() || at >= len(in.names) {

@@ -82,8 +82,7 @@ func conformAlert(t *testing.T, open func(*clock, limit.Micros) Book) {
 	}
 }
 
-// TestAlertOfASpentBudget meets an account that nobody was told of and that can
-// spend no more.
+// TestAlertOfASpentBudget checks an account whose budget is spent and for which no alert was sent.
 func TestAlertOfASpentBudget(t *testing.T) {
 	b := memory(t, newClock(), 1000)
 	told := watched(b)

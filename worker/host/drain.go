@@ -107,7 +107,7 @@ func (s *Server) settle(ctx context.Context, times *drainTimes) {
 		if s.drain.moved {
 			left = times.quiet - time.Since(s.drain.last)
 		}
-		if s.awake != nil && s.journal.Seq() > 0 && s.journal.Readers() > 0 && time.Now().Before(handOver) {
+		if s.canHandOver() && time.Now().Before(handOver) {
 			left = max(left, handOverPoll)
 		}
 		if busy := s.awake != nil && s.awake.running > 0; !busy && left <= 0 {
@@ -117,6 +117,12 @@ func (s *Server) settle(ctx context.Context, times *drainTimes) {
 		}
 		s.idle.Wait()
 	}
+}
+
+// canHandOver reports whether the cache has had blocks that the device can still give, and gateways follow it. The
+// lock is held.
+func (s *Server) canHandOver() bool {
+	return s.awake != nil && s.awake.Err() == nil && s.journal.Seq() > 0 && s.journal.Readers() > 0
 }
 
 // Serve serves until ctx ends and then lets running answers finish, for at most drain. In

@@ -105,7 +105,7 @@ func TestIsKilledWhileFetching(t *testing.T) {
 	t.Errorf("%d blocks came: %v", n, err)
 }
 
-// A killedTransport kills this process when so many bytes of an answer were read as killAfter says.
+// A killedTransport kills this process after killAfter bytes of a response have been read.
 type killedTransport struct{ http.RoundTripper }
 
 func (k killedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
