@@ -14,16 +14,23 @@ import (
 
 // productOf multiplies the first rows of a fixed sequence of rows with a fixed
 // matrix, and returns the last of them.
-func productOf(t *testing.T, be compute.Backend, kind weights.DType, rows, cols, outputs int) []float32 {
+func productOf(t *testing.T, be compute.Backend, kind weights.DType, rows, cols int, outputs ...int) (all []float32) {
 	b := computetest.Bench{TB: t, Backend: be}
 	r := computetest.NewRand(3)
-	w := b.Weight(computetest.Tensor(r, kind, outputs, cols))
+	var products []compute.Projection
+	for _, n := range outputs {
+		w := b.Weight(computetest.Tensor(r, kind, n, cols))
+		products = append(products, compute.Projection{Out: b.Buffer(rows, n, nil), W: w})
+	}
 	last := computetest.Floats(computetest.NewRand(9), cols)
 	values := append(computetest.Floats(r, (rows-1)*cols), last...)
-	in, out := b.Buffer(rows, cols, values), b.Buffer(rows, outputs, nil)
+	in := b.Buffer(rows, cols, values)
 	b.Begin(computetest.PlainStep(rows), nil)
-	b.Linear(in, []compute.Projection{{Out: out, W: w}})
-	return b.Contents(rows, out)[(rows-1)*outputs:]
+	b.Linear(in, products)
+	for i, n := range outputs {
+		all = append(all, b.Contents(rows, products[i].Out)[(rows-1)*n:]...)
+	}
+	return all
 }
 
 // TestRowAloneIsRowAmongOthers multiplies a row alone and as the last of many,
@@ -103,11 +110,16 @@ func TestRowAloneOnWarpgroups(t *testing.T) {
 	}
 	c := loaded(t)
 	product := productOf(t, loaded(t), kind, 1, 192, outputs)
+	products := productOf(t, loaded(t), kind, 1, 192, 192, 320, 128)
 	for i, k := range c.matrices[kind] {
 		if k.stage > 0 {
 			t.Run(k.Name, func(t *testing.T) {
 				c, rows := loaded(t), 2*k.rows-13
 				c.matrices[kind] = c.matrices[kind][i : i+1]
+				if k.turned {
+					among(t, rows, productOf(t, c, kind, rows, 192, 192, 320, 128), products)
+					return
+				}
 				among(t, rows, productOf(t, c, kind, rows, 192, outputs), product)
 			})
 		}
@@ -144,12 +156,16 @@ func TestKernelsByLoad(t *testing.T) {
 		want          string
 	}{
 		{"o of 14B", false, 32, 5120, "linear_bf16_32_2"},
-		{"o of 14B", false, 64, 5120, "linear_bf16_64_8"},
+		{"o of 14B", false, 64, 5120, "linear_bf16_64_by_64"},
 		{"o of 14B", false, 128, 5120, "linear_bf16_64_8"},
 		{"o of 14B", false, 256, 5120, "linear_bf16_96_8"},
 		{"q, k and v of 14B", false, 256, 7168, "linear_bf16_128_8"},
-		{"o of 1B", false, 64, 2048, "linear_bf16_32_4"},
-		{"o of 1B", false, 128, 2048, "linear_bf16_64_8"},
+		{"o of 8B", false, 64, 4096, "linear_bf16_64_by_32"},
+		{"o of 8B", false, 128, 4096, "linear_bf16_64_by_64"},
+		{"o of 8B", false, 256, 4096, "linear_bf16_64_8"},
+		{"o of 1B", false, 64, 2048, "linear_bf16_64_by_32"},
+		{"o of 1B", false, 128, 2048, "linear_bf16_64_by_32"},
+		{"o of 0.6B", false, 128, 1024, "linear_bf16_64_by_32"},
 		{"a prompt of 8B", false, 8000, 4096, "linear_bf16_256_8"},
 		{"gate and up of 14B", true, 64, 17408, "pair_bf16_64_4"},
 		{"gate and up of 14B", true, 96, 17408, "pair_bf16_128_by_136"},

@@ -63,7 +63,8 @@ func TestBlocksMoveBetweenDevicePools(t *testing.T) {
 			return nil
 		}
 		f := &kvwire.Fetch{URL: front.URL, Format: format, Names: names, Put: put}
-		client := kvwire.Client{HTTP: &http.Client{Transport: kvwire.NewTransport(nil)}, ShareFrom: share}
+		client := kvwire.Client{HTTP: &http.Client{Transport: kvwire.NewTransport(nil)},
+			Config: kvwire.Config{ShareFrom: share}}
 		n, err := client.Run(t.Context(), f)
 		if err != nil || n != blocks || f.Shared != (share > 0 && runtime.GOOS == "linux") {
 			t.Errorf("%d blocks came, through shared memory: %t, %v", n, f.Shared, err)

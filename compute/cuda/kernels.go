@@ -108,7 +108,11 @@ func hopperShapes(t weights.DType) []matrixKernel {
 		if t == weights.BF16 {
 			tiles = append(tiles, hopperTile{8, 96, 7, 1})
 		}
-		return hopperShapes16("linear_"+layouts[t].name, 1, tiles, 0.2)
+		all := hopperShapes16("linear_"+layouts[t].name, 1, tiles, 0.2)
+		if t == weights.BF16 {
+			all = append(all, turnedShapes("linear_bf16", 1, turnedTiles, 0.2)...)
+		}
+		return all
 	}
 	l := layouts[t]
 	few := []quantTile{{"8", 1, 1, 8, 4, 3, 4}, {"8_tall", 2, 1, 8, 1, 5, 4}, {"32", 2, 1, 32, 4, 3, 2},
@@ -144,15 +148,25 @@ type quantTile struct {
 var pairTiles = []hopperTile{{1, 8, 3, 4}, {2, 8, 4, 2}, {4, 8, 3, 2}, {2, 16, 4, 2}, {4, 16, 3, 2}, {2, 32, 3, 2},
 	{4, 32, 5, 1}, {2, 64, 6, 1}, {4, 64, 4, 1}, {8, 128, 4, 1}}
 
-// turnedShapes lists the kernels with rows as the left side that multiply with two BF16 matrices and unite the results.
-func turnedShapes(busy float64) (all []matrixKernel) {
-	for _, s := range []struct{ outputs, stages int }{{112, 5}, {136, 4}} {
-		stage := 2*s.outputs*128 + 128*128
-		shape := earlyKernel(fmt.Sprintf("pair_bf16_128_by_%d", s.outputs), 3*128, s.stages*stage)
+// A turnedTile is how a kernel with rows as the left side is cut: rows and outputs of a block of threads, and stages of
+// the ring, as in kernels/linear_bf16_90a.cu.
+type turnedTile struct{ rows, outputs, stages int }
+
+var (
+	turnedTiles = []turnedTile{{64, 32, 16}, {64, 64, 12}}
+	turnedPairs = []turnedTile{{128, 112, 5}, {128, 136, 4}}
+)
+
+// turnedShapes lists the kernels with rows as the left side, each with the given number of BF16 matrices (sides) at
+// once.
+func turnedShapes(name string, sides int, tiles []turnedTile, busy float64) (all []matrixKernel) {
+	for _, s := range tiles {
+		stage := (sides*s.outputs + s.rows) * 128
+		shape := earlyKernel(fmt.Sprintf("%s_%d_by_%d", name, s.rows, s.outputs), s.rows*2+128, s.stages*stage)
 		all = append(all, matrixKernel{
 			kernel:   kernel{Kernel: shape},
 			outputs:  s.outputs,
-			rows:     128,
+			rows:     s.rows,
 			turned:   true,
 			resident: 1,
 			stage:    stage,
@@ -350,7 +364,8 @@ func (c *CUDA) loadMatrix(t weights.DType) error {
 	if c.hopper() {
 		all = hopperShapes(t)
 		if t == weights.BF16 {
-			united := slices.Concat(hopperShapes16("pair_"+layouts[t].name, 2, pairTiles, 0.75), turnedShapes(0.75))
+			united := slices.Concat(hopperShapes16("pair_bf16", 2, pairTiles, 0.75),
+				turnedShapes("pair_bf16", 2, turnedPairs, 0.75))
 			pairs = len(united)
 			all = append(all, united...)
 		}

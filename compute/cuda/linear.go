@@ -226,7 +226,8 @@ func (c *CUDA) quickest(all []matrixKernel, rows, outputs, tile int) (best *matr
 	for i := range all {
 		k := &all[i]
 		empty := tile == 0 && k.busy > 0 && 3*rows <= 2*roundUp(rows, k.rows)
-		if k.stage == 0 || empty || tile > 0 && k.rows != tile || !k.fits(outputs, tile) {
+		small := k.turned && k.rows == 64 && rows > 2*k.rows // larger tiles copy less in all
+		if k.stage == 0 || empty || small || tile > 0 && k.rows != tile || !k.fits(outputs, tile) {
 			continue
 		}
 		rounds := (k.blocks(rows, outputs) + c.device.Multiprocessor - 1) / c.device.Multiprocessor
@@ -241,6 +242,13 @@ func (c *CUDA) quickest(all []matrixKernel, rows, outputs, tile int) (best *matr
 // weights and at least one whole tile, and are not for experts, whose outputs are few.
 func (k *matrixKernel) fits(outputs, tile int) bool {
 	return !k.turned || tile == 0 && outputs%64 == 0 && outputs >= k.outputs
+}
+
+// kernelsFor leaves out the kernels with rows as the left side if one of the jobs does not fit them.
+func kernelsFor(all []matrixKernel, jobs []job) []matrixKernel {
+	return slices.DeleteFunc(slices.Clone(all), func(k matrixKernel) bool {
+		return slices.ContainsFunc(jobs, func(j job) bool { return !k.fits(j.rows, 0) })
+	})
 }
 
 // blocks is how many blocks of threads a product takes.
@@ -261,7 +269,7 @@ func (c *CUDA) productPacked(in *input, jobs []job) {
 	for _, j := range jobs {
 		outputs += j.rows
 	}
-	k := c.kernelFor(c.matrices[jobs[0].kind], in.rows, outputs, in.tile)
+	k := c.kernelFor(kernelsFor(c.matrices[jobs[0].kind], jobs), in.rows, outputs, in.tile)
 	args := c.linearArgsOf(in, jobs, k)
 	for i := range jobs {
 		args.job[i].tile0 = args.mtiles

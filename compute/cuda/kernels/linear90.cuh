@@ -21,7 +21,8 @@
 	",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,%112,%113,%114,%115,%116,%117,%118,%119" \
 	",%120,%121,%122,%123,%124,%125,%126,%127"
 #define SUMS(i) "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3]), "+f"(c[i + 4]), "+f"(c[i + 5]), "+f"(c[i + 6]), "+f"(c[i + 7])
-#define SUMS_3 SUMS(0), SUMS(8), SUMS(16), SUMS(24)
+#define SUMS_1 SUMS(0), SUMS(8)
+#define SUMS_3 SUMS_1, SUMS(16), SUMS(24)
 #define SUMS_5 SUMS_3, SUMS(32), SUMS(40)
 #define SUMS_6 SUMS_5, SUMS(48)
 #define SUMS_7 SUMS_6, SUMS(56)
@@ -36,6 +37,7 @@ template <int TYPE, int ROWS> FORCE void multiply_group(float *c, u64 a, u64 b) 
 #define MULTIPLY_ROWS(rows, last, a_, b_) \
 	if constexpr (ROWS == rows && TYPE == BF16) MULTIPLY_GROUP("bf16", rows, last, a_, b_); \
 	if constexpr (ROWS == rows && TYPE == F16) MULTIPLY_GROUP("f16", rows, last, a_, b_)
+	MULTIPLY_ROWS(32, 1, 16, 17);
 	MULTIPLY_ROWS(64, 3, 32, 33);
 	MULTIPLY_ROWS(96, 5, 48, 49);
 	MULTIPLY_ROWS(112, 6, 56, 57);
