@@ -23,10 +23,10 @@ type Config struct {
 	TokenMax time.Duration
 	// PersonWaitMax bounds how long an entry of a person may wait; default 10 min.
 	PersonWaitMax time.Duration
-	// RetryMax bounds the time that those turned away are told; default 60 s,
+	// RetryMax bounds the time that those rejected are told; default 60 s,
 	// the longest that clients obey.
 	RetryMax time.Duration
-	// Shed says when a share of what comes is turned away.
+	// Shed says when a share of what comes is rejected.
 	Shed Shed
 }
 

@@ -93,16 +93,16 @@ func (e *Entry) Until() time.Time { return e.deadline }
 // Waited returns how long the entry has been waiting at now.
 func (e *Entry) Waited(now time.Time) time.Duration { return now.Sub(e.arrived) }
 
-// A Reason says why an entry was turned away.
+// A Reason says why an entry was rejected.
 type Reason string
 
-// The reasons for which entries are turned away.
+// The reasons for which entries are rejected.
 const (
 	// Late: it would not have got its turn before its deadline.
 	Late Reason = "late"
 	// Full: no entry may be displaced for it.
 	Full Reason = "full"
-	// Overload: a share of what comes is turned away, or more waited when the
+	// Overload: a share of what comes is rejected, or more waited when the
 	// overload was seen than can be served soon.
 	Overload Reason = "overload"
 	// ForOther: it was displaced.
@@ -113,7 +113,7 @@ const (
 
 // A Verdict is what becomes of an entry that comes.
 type Verdict struct {
-	// Refused is why it was turned away, empty if it waits now.
+	// Refused is why it was rejected, empty if it waits now.
 	Refused Reason
 	// Wait is how long it is expected to wait, or would have been.
 	Wait time.Duration

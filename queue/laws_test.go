@@ -14,7 +14,7 @@ import (
 
 // TestRandomLife lets random entries come, go and leave, and checks after every
 // step that nothing is lost, that entries of a tenant go in the order they came,
-// and that nobody is turned away for someone of a lower tier. In the end every
+// and that no request is rejected in favour of one of a lower tier. In the end every
 // entry has ended exactly once.
 func TestRandomLife(t *testing.T) {
 	ends := map[State]int{}

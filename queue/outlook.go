@@ -51,7 +51,7 @@ func (q *Queue) typical() float64 {
 	return float64(q.work) / float64(q.waiting)
 }
 
-// waitIfPushed returns how long e would wait if it were let in.
+// waitIfPushed returns how long e would wait if it were admitted.
 func (q *Queue) waitIfPushed(e *Entry) time.Duration {
 	all := q.pace.time(float64(q.work) + q.typical())
 	if all <= e.deadline.Sub(e.arrived) {
@@ -137,7 +137,7 @@ type Load struct {
 	// Standing how long all that waits will take at that pace.
 	PerSecond float64
 	Standing  time.Duration
-	// Shedding is the share of what comes that is turned away, by tier.
+	// Shedding is the share of what comes that is rejected, by tier.
 	Shedding [parley.Classes]float64
 	// Totals count how entries ended.
 	Totals [parley.Classes]Totals

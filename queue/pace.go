@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"parley"
+	"parley/internal/exactmath"
 )
 
 const (
@@ -87,7 +88,7 @@ func (p *pace) learn(measured float64, window time.Duration) {
 			p.perSecond = p.sum / paceKnown
 		}
 	default:
-		p.perSecond += float64((measured - p.perSecond) * (1 - math.Exp(-float64(window)/float64(paceMemory))))
+		p.perSecond += float64((measured - p.perSecond) * (1 - exactmath.Exp(-float64(window)/float64(paceMemory))))
 	}
 }
 
@@ -238,7 +239,7 @@ func (r *rhythm) due(now time.Time) bool { return now.Sub(r.since) >= rhythmWind
 // adjust moves the limit to where the rhythm would be right, if it is
 // proportional to the number that is written, as it is where that matters.
 func (r *rhythm) adjust(running, held int, most time.Duration, now time.Time) {
-	r.least = min(r.least*math.Exp(float64(now.Sub(r.since))/float64(rhythmMemory)), r.present)
+	r.least = min(r.least*exactmath.Exp(float64(now.Sub(r.since))/float64(rhythmMemory)), r.present)
 	r.since = now
 	right := float64(running) * max(most.Seconds(), slowest*r.least) / r.present
 	switch {
@@ -257,7 +258,7 @@ func (r *rhythm) leastRunning() float64 { return float64(runningMin * max(r.work
 // bears reports whether another answer may run beside n.
 func (r *rhythm) bears(n int) bool { return r.limit == 0 || float64(n) < math.Floor(r.limit) }
 
-// away is the work of those that were turned away and told when to come again.
+// away is the work of those that were rejected and told when to come again.
 type away struct {
 	work float64
 	at   time.Time

@@ -1,10 +1,10 @@
 package queue
 
 import (
-	"math"
 	"time"
 
 	"parley"
+	"parley/internal/exactmath"
 )
 
 // A Shed says when a share of arrivals is rejected, so that admitted requests wait for
@@ -15,7 +15,7 @@ import (
 // that comes once is worked off, and would rather wait. What waits already is cut
 // back to Start if it stands much longer. Shedding stops when the wait has fallen
 // to Stop. In between the share follows the wait: it grows above the middle of the
-// two and shrinks below. So it settles where as much is let in as is served, and
+// two and shrinks below. So it settles where as much is admitted as is served, and
 // the workers never run dry.
 //
 // Free requests are shed before pro ones, those before enterprise ones; in a
@@ -91,7 +91,7 @@ type shedder struct {
 	active     bool
 	ended      time.Time // when it last was not active any more
 	at         time.Time
-	// coming is the work that comes, turned away or not, and pressed since when
+	// coming is the work that comes, rejected or not, and pressed since when
 	// it is too much, zero if it is not.
 	coming  rush
 	pressed time.Time
@@ -212,7 +212,7 @@ func (s *shedder) observe(now time.Time, standing time.Duration, waiting int, pe
 		if s.level == 0 {
 			return
 		}
-		s.level *= math.Exp(-float64(passed) / float64(shedMemory))
+		s.level *= exactmath.Exp(-float64(passed) / float64(shedMemory))
 		return
 	}
 	middle := (s.Start + s.Stop) / 2

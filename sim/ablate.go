@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -28,15 +27,10 @@ type Ablations struct {
 }
 
 const (
-	// attained is the share of requests within objectives that the clairvoyant scaler pays for.
-	attained = 0.99
-	// serveSteps is how often the interval is halved in which a worker's capacity lies, and
-	// serveMost how many requests in a second no worker serves, relative to what the scaler
-	// takes for granted.
-	serveSteps = 7
-	serveMost  = 4
 	// serveStep is by which share that is lowered until all shards of a sample meet the objectives.
 	serveStep = 0.02
+	// serveLess is how many times less a worker is taken to serve at most. What is left then has other reasons.
+	serveLess = 2
 	// peakPace is how many times as fast the day is on which the workers of the peak are there all the time, and
 	// peakLooks at how many times the peak is looked for.
 	peakPace, peakLooks = 8, 1000
@@ -44,38 +38,41 @@ const (
 
 // Ablate runs a sample of a scenario, whose one pool is scaled, with each scaler. Rows without parts of the scaler are
 // of the first shard alone.
-func Ablate(sc *Scenario, by Sampling, each Each) (*Ablations, error) {
+func Ablate(sc *Scenario, by Sampling, runner Runner) (*Ablations, error) {
 	if len(sc.Pools) != 1 || sc.Pools[0].Scale == nil {
 		return nil, errors.New("a scenario with one pool that has scale is needed")
 	}
 	if err := by.validate(); err != nil {
 		return nil, err
 	}
-	rows := make([][][]*Result, len(parts))
-	errs := make([]error, len(parts)+1)
-	serve := 0.0
-	each(len(parts)+1, func(i int) {
-		switch i {
-		case 0: // the longest
-			serve, errs[0] = by.findServe(sc, each)
-		case 1:
-			rows[0], errs[1] = by.run(sc, parts[0].change, each)
-		default:
-			r, err := by.Shard.run(sc, 0, parts[i-1].change)
-			rows[i-1], errs[i] = [][]*Result{{r}}, err
-		}
-	})
-	if err := errors.Join(errs...); err != nil {
+	find := newServeSearch(sc, by.Shard)
+	trials := find.trials(runner.Width)
+	first := len(trials)
+	trials = append(trials, by.trials(by.kinds()[:1], parts[0].change)...)
+	for i := range parts[1:] {
+		trials = append(trials, trial{by.Shard, 0, parts[i+1].change})
+	}
+	trials = append(trials, by.trials(by.kinds()[1:], parts[0].change)...)
+	results, err := runAll(sc, trials, runner)
+	if err != nil {
 		return nil, err
 	}
-	best, serve, err := by.knowing(sc, serve, each)
+	find.learn(results[:first])
+	scaler := [][]*Result{results[first : first+by.Count]}
+	without := results[first+by.Count:][:len(parts)-1]
+	scaler = append(scaler, slices.Collect(slices.Chunk(results[first+by.Count+len(without):], by.Count))...)
+	find.expect(scaler[0][0])
+	serve, err := find.run(sc, runner)
+	if err != nil {
+		return nil, err
+	}
+	best, serve, err := by.knowing(sc, serve, find.results, runner)
 	if err != nil {
 		return nil, err
 	}
 	var a Ablations
-	scaler := rows[0]
-	for i := range rows[1:] {
-		a.Parts = append(a.Parts, by.mean(parts[i+1].name, rows[i+1][0]))
+	for i, r := range without {
+		a.Parts = append(a.Parts, by.mean(parts[i+1].name, []*Result{r}))
 	}
 	a.Scaler, a.Clairvoyant = by.mean(parts[0].name, scaler[0]), by.mean("clairvoyant", best[0])
 	kinds := by.kinds()
@@ -124,51 +121,42 @@ func (s Sampling) quicker(times float64) Shard {
 	return p
 }
 
-// findServe finds how many requests in a second the cheapest clairvoyant scaler takes a worker to serve that meets
-// the objectives of the first shard. It halves an interval twice at a time, with the three points that may be needed
-// for that side by side.
-func (s Sampling) findServe(sc *Scenario, each Each) (serve float64, err error) {
-	low, high := 0.0, serveMost*cmp.Or(sc.Pools[0].Scale.Rate, 1)
-	for left := serveSteps; left > 0; left -= 2 {
-		middle := float64((low + high) / 2)
-		points := []float64{middle, float64((low + middle) / 2), float64((middle + high) / 2)}
-		if left == 1 {
-			points = points[:1]
-		}
-		results, errs := make([]*Result, len(points)), make([]error, len(points))
-		each(len(points), func(i int) { results[i], errs[i] = s.Shard.run(sc, 0, knowing(points[i])) })
-		if err := errors.Join(errs...); err != nil {
-			return 0, err
-		}
-		for range min(2, left) {
-			middle = (low + high) / 2
-			if results[slices.Index(points, middle)].Total.Attainment < attained {
-				high = middle
-			} else {
-				low = middle
-			}
-		}
-	}
-	if low == 0 {
-		return 0, errors.New("no number of workers meets the objectives: raise max, or change the objectives")
-	}
-	return low, nil
-}
-
 // knowing runs the clairvoyant scaler. It takes a worker to serve less until the objectives are met by all shards
-// of the sample together, and returns how much that is.
-func (s Sampling) knowing(sc *Scenario, serve float64, each Each) ([][]*Result, float64, error) {
-	for {
-		first, err := s.runKinds(sc, s.kinds()[:1], knowing(serve), each)
+// of the sample together, and returns how much that is. The first shard's results are known for some of that.
+func (s Sampling) knowing(
+	sc *Scenario, serve float64, known map[float64]*Result, runner Runner,
+) ([][]*Result, float64, error) {
+	for least := serve / serveLess; serve > least; serve *= 1 - serveStep {
+		// The next step is tried in advance where there are processors for it.
+		var tried []float64
+		var trials []trial
+		for next := serve; len(tried) == 0 || len(trials) > 0 && len(trials)+s.Count <= runner.Width; {
+			tried = append(tried, next)
+			shards := s.trials(s.kinds()[:1], knowing(next))
+			if known[next] != nil {
+				shards = shards[1:]
+			}
+			trials = append(trials, shards...)
+			next *= 1 - serveStep
+		}
+		results, err := runAll(sc, trials, runner)
 		if err != nil {
 			return nil, 0, err
 		}
-		if s.mean("", first[0]).Attainment >= attained {
-			others, err := s.runKinds(sc, s.kinds()[1:], knowing(serve), each)
-			return append(first, others...), serve, err
+		for _, serve = range tried {
+			var first []*Result
+			if r := known[serve]; r != nil {
+				first = append(first, r)
+			}
+			rest := s.Count - len(first)
+			first, results = append(first, results[:rest]...), results[rest:]
+			if s.mean("", first).Attainment >= attained {
+				others, err := runAll(sc, s.trials(s.kinds()[1:], knowing(serve)), runner)
+				return append([][]*Result{first}, slices.Collect(slices.Chunk(others, s.Count))...), serve, err
+			}
 		}
-		serve *= 1 - serveStep
 	}
+	return nil, 0, errUnmet
 }
 
 // allTheTime runs as many workers all the time as the peak needs.

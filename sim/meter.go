@@ -85,6 +85,7 @@ type meter struct {
 	every      time.Duration
 	ttft, tpot time.Duration // the objectives
 	windows    []*window
+	late       uint64 // answers outside of the objectives
 	// gaps are the times between two tokens of an answer; those of a pass are often the same.
 	gaps histogram
 	last struct {
@@ -136,6 +137,9 @@ func (m *meter) began(of *tally, at *times, prompt, cached int, waits [sched.Wai
 func (m *meter) ended(of *tally, at *times, written int) {
 	tpot := (m.clock.now - at.first) / time.Duration(max(1, written-1))
 	good := at.first-at.born+at.outside <= m.ttft && tpot <= m.tpot
+	if !good {
+		m.late++
+	}
 	m.each(of, func(t *tally) {
 		t.finished++
 		t.output += uint64(written)

@@ -37,26 +37,26 @@ const (
 	finished
 )
 
-// A request is one attempt to have something answered. What every token needs comes
-// first, so that it lies in few lines of the processor's cache.
+// A request is one attempt to have something answered. What every token needs lies in five lines of the
+// processor's cache: the first three, and the first two of the sequence.
 type request struct {
 	writing
 	seat   seat
 	blocks blocks
 	times  times
 	*script
-	entry    queue.Entry
+	entry queue.Entry
+	caller
 	seq      sched.Seq
 	query    route.Request
 	prompts  [1]route.Prompt // of the query
 	decision route.Decision
-	caller
+	_        [2]uint64 // so that each of several begins with a line
 }
 
 // A caller is who sent a request, and hears how it ends.
 type caller struct {
-	tally   *tally
-	payment *payment // nil without limits
+	tally *tally
 	// told is called when the attempt has ended.
 	told func(r *request, what ending, retry time.Duration)
 }
@@ -76,8 +76,13 @@ func (r *request) settle(what ending) {
 	p.settle(int64(r.prompt), int64(r.hitTokens()), int64(r.written), false)
 }
 
-// writing is how much of an answer is written, and its length.
-type writing struct{ written, length int }
+// writing is how much of an answer is written, its length, who pays for it, nil without limits, and how guesses at it
+// went in its present seat.
+type writing struct {
+	written, length int
+	payment         *payment
+	luck            spec.Luck
+}
 
 // blocks are about what of the prompt another worker computes.
 type blocks struct {
@@ -95,7 +100,6 @@ type seat struct {
 	place  int     // among the worker's requests
 	// reading is set until the worker has written something.
 	reading bool
-	luck    spec.Luck // with guesses
 }
 
 // prepare makes the sequence that a worker gets: the prompt, and what was written

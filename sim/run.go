@@ -14,6 +14,7 @@ type simulation struct {
 	stations []*station
 	crowds   []*crowd
 	gate     *gate
+	lateMost uint64 // answers outside of the objectives after which the run ends; 0 is any number
 }
 
 // Run simulates a scenario.
@@ -85,6 +86,9 @@ func newSimulation(sc *Scenario) (*simulation, error) {
 				rate := func(at time.Duration) float64 { return s.requestRate(t, at) }
 				c.scaler = &clairvoyant{c.spec, t.ColdStart, rate}
 			}
+			if c.spec.onlyWhether {
+				s.lateMost = s.tooLate()
+			}
 		}
 	}
 	return s, nil
@@ -97,11 +101,40 @@ func (s *simulation) station(name string) *station {
 // continues reports whether a user is there or will come, and there is time.
 func (s *simulation) continues() bool {
 	wrong := slices.ContainsFunc(s.stations, func(t *station) bool { return t.err != nil })
+	if s.lateMost > 0 && s.meter.late > s.lateMost {
+		return false
+	}
 	if wrong || s.clock.now >= s.Duration+s.Drain {
 		return false
 	}
 	return slices.ContainsFunc(s.crowds, func(c *crowd) bool { return c.live > 0 || c.more })
 }
+
+// tooLate returns how many answers outside of the objectives are certainly too many: twice the share of the requests
+// that are expected, because twice as many requests as expected do not come. It is 0 where that is not known.
+func (s *simulation) tooLate() uint64 {
+	expected, step := 0.0, s.Duration/tooLateLooks
+	for _, c := range s.crowds {
+		if c.talks.rate == nil {
+			return 0
+		}
+	}
+	for _, t := range s.stations {
+		for at := time.Duration(0); at < s.Duration; at += max(1, step) {
+			expected += float64(s.requestRate(t, at) * step.Seconds())
+		}
+	}
+	return uint64(max(tooLateLeast, 2*(1-attained)*expected))
+}
+
+const (
+	// attained is the share of requests within objectives that the clairvoyant scaler pays for.
+	attained = 0.99
+	// tooLateLooks is at how many times the rate is looked at.
+	tooLateLooks = 1000
+	// tooLateLeast is enough that chance does not double the number of requests.
+	tooLateLeast = 50
+)
 
 // happen loses and starts workers.
 func (s *simulation) happen(e Incident) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"parley/fleet/scale"
+	"parley/internal/exactmath"
 )
 
 // A clairvoyant knows every rate to come. It starts workers so that they are ready when they
@@ -35,7 +36,7 @@ func (s *simulation) recall(t *station) {
 		arrived := uint64(0)
 		for at := -c.spec.History; at < 0; at += c.spec.Every {
 			mean := float64(s.requestRate(t, at) * c.spec.Every.Seconds())
-			arrived += uint64(max(0, math.Round(mean+float64(math.Sqrt(mean)*random.NormFloat64()))))
+			arrived += uint64(max(0, math.Round(mean+float64(math.Sqrt(mean)*exactmath.Normal(random)))))
 			c.scaler.Plan(scale.State{Arrived: arrived}, epoch.Add(at))
 		}
 		c.before = arrived

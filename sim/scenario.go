@@ -151,6 +151,8 @@ type ScaleSpec struct {
 	// Clairvoyant puts a scaler in place that knows every rate to come, and that a worker
 	// serves this many requests in a second: what no real one can do better than.
 	Clairvoyant float64 `yaml:"clairvoyant"`
+	// onlyWhether ends a run once it is certain that too few requests are within the objectives.
+	onlyWhether bool
 }
 
 // config returns the scaler's settings for workers that start in coldStart.

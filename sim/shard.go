@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 )
 
 // An Estimate is a figure of the whole scenario, from shards of it.
@@ -96,17 +95,30 @@ func (s Sampling) estimate(name string, value func(kind, shard int) float64) Est
 	return e
 }
 
-// run simulates all shards of the sample of a scenario whose pool is changed: a row for each kind.
-func (s Sampling) run(sc *Scenario, change func(*PoolSpec), each Each) ([][]*Result, error) {
-	return s.runKinds(sc, s.kinds(), change, each)
+// A trial is one run of a shard, with a seed of its own and its pool changed, if change is not nil.
+type trial struct {
+	shard  Shard
+	seed   int
+	change func(*PoolSpec)
 }
 
-func (s Sampling) runKinds(sc *Scenario, kinds []Shard, change func(*PoolSpec), each Each) ([][]*Result, error) {
-	results, errs := make([]*Result, len(kinds)*s.Count), make([]error, len(kinds)*s.Count)
-	each(len(results), func(i int) {
-		results[i], errs[i] = kinds[i/s.Count].run(sc, i%s.Count, change)
+// trials are the runs of all shards of the sample of some kinds, kind by kind.
+func (s Sampling) trials(kinds []Shard, change func(*PoolSpec)) (out []trial) {
+	for _, kind := range kinds {
+		for i := range s.Count {
+			out = append(out, trial{kind, i, change})
+		}
+	}
+	return out
+}
+
+// runAll simulates shards of a scenario.
+func runAll(sc *Scenario, trials []trial, runner Runner) ([]*Result, error) {
+	results, errs := make([]*Result, len(trials)), make([]error, len(trials))
+	runner.Each(len(trials), func(i int) {
+		results[i], errs[i] = trials[i].shard.run(sc, trials[i].seed, trials[i].change)
 	})
-	return slices.Collect(slices.Chunk(results, s.Count)), errors.Join(errs...)
+	return results, errors.Join(errs...)
 }
 
 // run simulates one shard, with a seed of its own and its pool changed, if change is not nil.
@@ -124,16 +136,19 @@ func (p Shard) run(sc *Scenario, seed int, change func(*PoolSpec)) (*Result, err
 
 // Estimated runs the shards of a sample of a scenario, as many of half the size, and as many at twice the
 // pace, and returns what they say about the whole.
-func Estimated(sc *Scenario, by Sampling, each Each) (out []Estimate, err error) {
+func Estimated(sc *Scenario, by Sampling, runner Runner) (out []Estimate, err error) {
 	if err := by.validate(); err != nil {
 		return nil, err
 	}
-	results, err := by.run(sc, nil, each)
+	kinds := by.kinds()
+	results, err := runAll(sc, by.trials(kinds, nil), runner)
 	if err != nil {
 		return nil, err
 	}
 	for _, of := range estimates {
-		out = append(out, by.estimate(of.name, func(k, i int) float64 { return of.of(results[k][i], by.kinds()[k]) }))
+		out = append(out, by.estimate(of.name, func(k, i int) float64 {
+			return of.of(results[k*by.Count+i], kinds[k])
+		}))
 	}
 	return out, nil
 }

@@ -1,16 +1,20 @@
 package sim
 
 import (
+	"errors"
 	"math"
 	"strings"
 	"testing"
 	"time"
 )
 
-func inOrder(n int, do func(i int)) {
-	for i := range n {
-		do(i)
-	}
+// inOrder returns a runner that does one thing after the other, in the order of several at a time.
+func inOrder(width int) Runner {
+	return Runner{width, func(n int, do func(i int)) {
+		for i := range n {
+			do(i)
+		}
+	}}
 }
 
 // TestConsumerDay takes a part of the large day and a half of it, which say the same about the
@@ -27,7 +31,7 @@ func TestConsumerDay(t *testing.T) {
 		math.Abs(d.Peak-8.3333) > 1e-3 || part.Duration != 6*time.Minute || s.Traffic[0].Day.Length != 24*time.Hour {
 		t.Errorf("a thousandth has %+v with %+v and %+v", p, p.Scale, d)
 	}
-	rows, err := Estimated(s, Sampling{Shard{0.0002, 60}, 2}, inOrder)
+	rows, err := Estimated(s, Sampling{Shard{0.0002, 60}, 2}, inOrder(1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +52,7 @@ func TestNoShard(t *testing.T) {
 			t.Errorf("%+v is taken", p)
 		}
 	}
-	if _, err := Estimated(s, Sampling{Shard{0.001, 100}, 1}, inOrder); err == nil {
+	if _, err := Estimated(s, Sampling{Shard{0.001, 100}, 1}, inOrder(1)); err == nil {
 		t.Error("an interval from one shard")
 	}
 	s.Pools[0].Workers = 5000
@@ -83,5 +87,16 @@ func TestHistory(t *testing.T) {
 	}
 	if without, with := expected(0), expected(48*time.Hour); without != 0 || with < 48 || with > 52 {
 		t.Errorf("%.2f requests/s are expected without history, and %.2f with: want 0, and about 50", without, with)
+	}
+}
+
+// TestNoClairvoyant has objectives that no number of workers meets: the search says so, and ends.
+func TestNoClairvoyant(t *testing.T) {
+	t.Parallel()
+	s := readExample(t, "consumer-day")
+	s.TTFT = time.Nanosecond
+	by := Sampling{Shard{0.0001, 1000}, 1}
+	if _, _, err := by.knowing(s, 2, nil, inOrder(1)); !errors.Is(err, errUnmet) {
+		t.Errorf("%v, want %v", err, errUnmet)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -247,9 +248,14 @@ traffic:
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := Ablate(s, Whole, inOrder)
+	a, err := Ablate(s, Whole, inOrder(1))
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, width := range []int{2, 9} {
+		if other, err := Ablate(s, Whole, inOrder(width)); err != nil || !reflect.DeepEqual(other, a) {
+			t.Errorf("with %d runs at a time the scaler is judged by %+v (%v), with one by %+v", width, other, err, a)
+		}
 	}
 	if a.Clairvoyant.Attainment < attained || a.Clairvoyant.Dollars <= 0 || len(a.Parts) != 4 ||
 		a.Peak.Replicas != math.Trunc(a.Peak.Replicas) || a.Peak.Dollars < a.Clairvoyant.Dollars {
@@ -262,7 +268,7 @@ traffic:
 		t.Errorf("the bill is %+v of the peak's, of %+v", a.OfPeak, a)
 	}
 	s.Pools[0].Scale = nil
-	if _, err := Ablate(s, Whole, inOrder); err == nil {
+	if _, err := Ablate(s, Whole, inOrder(1)); err == nil {
 		t.Error("a scenario without a scaler was judged")
 	}
 }

@@ -64,7 +64,7 @@ func (w *worker) guess() time.Duration {
 		q.Draft = 0
 		if known && len(q.Table.Blocks) > 0 && len(q.Tokens) == q.Computed+1 && len(q.Tokens) > q.Prompt {
 			bet := spec.Writer{Behind: 1, Remaining: q.Most - len(q.Tokens)}
-			bet.Offers[by] = spec.Offer{Most: min(spec.DepthMost, q.Most-len(q.Tokens)-1), Chance: r.seat.luck.Chance()}
+			bet.Offers[by] = spec.Offer{Most: min(spec.DepthMost, q.Most-len(q.Tokens)-1), Chance: r.luck.Chance()}
 			g.writers, g.bets = append(g.writers, r), append(g.bets, bet)
 		}
 	}
@@ -105,5 +105,5 @@ func (w *worker) deliver(r *request, draft int) {
 			w.wrote(r)
 		}
 	}
-	r.seat.luck.Learn(draft, right)
+	r.luck.Learn(draft, right)
 }

@@ -8,8 +8,12 @@ import (
 	"time"
 )
 
-// Each calls do with every number below n, side by side if it likes.
-type Each func(n int, do func(i int))
+// A Runner does things side by side: Each calls do with every number below n, the lower ones first and Width of them
+// at a time.
+type Runner struct {
+	Width int
+	Each  func(n int, do func(i int))
+}
 
 // parts are the mechanisms of a scaler that are turned off, one row of the table each.
 var parts = []mechanism{
@@ -37,6 +41,11 @@ func fixed(workers int) func(*PoolSpec) {
 // knowing gives a pool the clairvoyant scaler.
 func knowing(serve float64) func(*PoolSpec) {
 	return func(p *PoolSpec) { p.Scale.Clairvoyant = serve }
+}
+
+// trying gives a pool the clairvoyant scaler for as long as it may still meet the objectives.
+func trying(serve float64) func(*PoolSpec) {
+	return func(p *PoolSpec) { p.Scale.Clairvoyant, p.Scale.onlyWhether = serve, true }
 }
 
 // changed returns the scenario with its pool changed.

@@ -9,6 +9,7 @@ import (
 	"parley"
 	"parley/engine/kv"
 	"parley/engine/sched"
+	"parley/engine/spec"
 	"parley/route"
 	"parley/route/kvindex"
 	"parley/sim/cost"
@@ -176,7 +177,7 @@ func (w *worker) await(r *request, x *transfer) {
 
 func (w *worker) seat(r *request) {
 	g := &w.guests
-	r.seat = seat{worker: w, place: len(g.present), reading: true}
+	r.seat, r.luck = seat{worker: w, place: len(g.present), reading: true}, spec.Luck{}
 	g.present = append(g.present, r)
 	g.unbegun += r.decision.Uncached
 	if r.isPromptAttempt() {
@@ -288,7 +289,7 @@ func (w *worker) endPass() {
 	plan := w.pass.plan
 	for i := range plan.Parts { // so that the processor waits for the memory of all requests at once
 		r := plan.Parts[i].Seq.Owner.(*request)
-		w.read += r.written + int(r.times.last) + int(r.entry.Class) + r.seq.Computed + r.seq.Table.Sealed()
+		w.read += r.written + int(r.times.first) + int(r.entry.Class) + r.seq.Computed + r.seq.Table.Sealed()
 	}
 	if len(plan.Parts) > 0 {
 		w.plans.Commit(plan, w.pass.took)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"text/tabwriter"
 	"time"
 
@@ -29,16 +30,17 @@ func newScale() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "scale FILE",
 		Short: "Judge the scaler of a scenario against others",
-		Long: `Run a scenario whose pool is scaled: with the scaler as it is, with parts of it switched off,
-with one that knows the future, and with as many workers as the peak needs, all the time. It fails
-if too few requests are within the objectives, or the cost is too high compared with the last two.
+		Long: `Run a scenario whose pool is scaled in several ways: by the scaler, by the scaler with parts
+switched off, by a clairvoyant scaler that knows the future, and with the workers of the peak
+running all the time. The command fails if too few requests meet the objectives, or if the
+cost is too high compared with the last two.
 
-The scaler that knows the future is the cheapest that has 99 % within the objectives, of those that keep
-a fixed number of requests per second for each worker, and start workers just in time.
+The clairvoyant scaler starts workers just in time for a fixed number of requests per second
+for each worker: the cheapest number with which 99 % of the requests meet the objectives.
 
-If a scenario is too large, --share, --pace and --count simulate parts of it, as parley sim shard does. Costs
-and workers are scaled up to the whole scenario, with the errors of the scaler's figures. A bar is met only if
-every value within the error of its figure meets it.`,
+If a scenario is too large, --share, --pace and --count simulate parts of it, as parley sim
+shard does. Costs and workers are extrapolated to the whole scenario, with an error. A bar is
+met only if every value within the error meets it.`,
 		Example: "  parley sim scale examples/sim/chat-day.yaml\n" +
 			"  parley sim scale examples/sim/consumer-day.yaml --share 0.001 --pace 3 --count 4",
 		Args: cli.Exactly(1, "the file of a scenario"),
@@ -48,7 +50,7 @@ every value within the error of its figure meets it.`,
 				return err
 			}
 			begun := time.Now()
-			a, err := sim.Ablate(s, by, sideBySide)
+			a, err := sim.Ablate(s, by, sideBySide())
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
@@ -73,12 +75,12 @@ every value within the error of its figure meets it.`,
 			return err
 		},
 	}
-	cmd.Flags().DurationVar(&within, "within", 0, "fail if it takes longer than this `TIME`; 0 lets it")
-	cmd.Flags().Float64Var(&bars.Attained, "attained", 0.99, "want this `SHARE` of requests within the objectives")
+	cmd.Flags().DurationVar(&within, "within", 0, "fail if it takes longer than this `TIME`; 0 means no limit")
+	cmd.Flags().Float64Var(&bars.Attained, "attained", 0.99, "require this `SHARE` of requests to meet the objectives")
 	cmd.Flags().Float64Var(&bars.Clairvoyant, "clairvoyant", 1.15,
-		"pay at most `TIMES` what the clairvoyant scaler does")
+		"allow at most `TIMES` the cost of the clairvoyant scaler")
 	cmd.Flags().Float64Var(&bars.Peak, "peak", 0.5,
-		"pay at most `TIMES` what the workers of the peak cost all the time")
+		"allow at most `TIMES` the cost of running the workers of the peak all the time")
 	cmd.Flags().Float64Var(&by.Share, "share", by.Share, "simulate this `SHARE` of users and workers")
 	cmd.Flags().Float64Var(&by.Pace, "pace", by.Pace, "let days pass `TIMES` as fast")
 	cmd.Flags().IntVar(&by.Count, "count", by.Count,
@@ -87,18 +89,21 @@ every value within the error of its figure meets it.`,
 	return cmd
 }
 
-// sideBySide does n things, as many at a time as there are processors.
-func sideBySide(n int, do func(i int)) {
-	var all sync.WaitGroup
-	free := make(chan struct{}, runtime.GOMAXPROCS(0))
-	for i := range n {
-		all.Go(func() {
-			free <- struct{}{}
-			defer func() { <-free }()
-			do(i)
-		})
-	}
-	all.Wait()
+// sideBySide returns a runner that does as many things at a time as there are processors.
+func sideBySide() sim.Runner {
+	width := runtime.GOMAXPROCS(0)
+	return sim.Runner{Width: width, Each: func(n int, do func(i int)) {
+		var all sync.WaitGroup
+		var begun atomic.Int64
+		for range min(n, width) {
+			all.Go(func() {
+				for i := begun.Add(1) - 1; i < int64(n); i = begun.Add(1) - 1 {
+					do(int(i))
+				}
+			})
+		}
+		all.Wait()
+	}}
 }
 
 func printAblations(w io.Writer, a *sim.Ablations) {

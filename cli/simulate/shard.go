@@ -37,7 +37,7 @@ root of the sum of their squares).`,
 				return err
 			}
 			begun := time.Now()
-			rows, err := sim.Estimated(s, sim.Sampling{Shard: p, Count: count}, sideBySide)
+			rows, err := sim.Estimated(s, sim.Sampling{Shard: p, Count: count}, sideBySide())
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}

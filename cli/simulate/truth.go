@@ -39,7 +39,7 @@ the trace that the real run had, on workers whose passes were measured (parley b
 calibrate --log). Its numbers are means over several seeds.
 
 With --log it names the cause of a difference: the cost model, if the forward passes in the logs
-of the real run took longer or shorter than it predicts, or else what is simulated around them.`,
+of the real run took longer or shorter than predicted, otherwise the simulation around them.`,
 		Example: `  parley sim truth scenario.yaml real.json
   parley sim truth scenario.yaml real.json --log worker-1.log,worker-2.log`,
 		Args: cli.Exactly(2, "the file of a scenario and the report of a run"),

@@ -68,10 +68,12 @@ type learner struct {
 	ended   [kinds][buckets]float64 // left that age: used, or grown older
 	waiting [kinds][buckets]float64 // are at that age now
 	known   [kinds]bool             // there was such a block
+	oldest  int                     // no block was ever in a bucket of age from this one on
 	others  *Reuse                  // what other caches have observed
 	// worth is the expected hits per second of keeping a block, for the best
 	// length of time, at the lower edge of each bucket.
 	worth [kinds][buckets + 1]float64
+	least [kinds][buckets]float64 // as bound found it
 	// later is the chance that a block is used again at all, by its age.
 	later      [kinds][buckets]float64
 	edges      [buckets + 1]float64 // seconds
@@ -92,7 +94,7 @@ const (
 )
 
 func newLearner() *learner {
-	l := &learner{spanBlocks: 1, others: &nothing}
+	l := &learner{spanBlocks: 1, others: &nothing, oldest: 1}
 	edge := 1.0
 	for k := 1; k <= buckets; k++ {
 		l.edges[k] = edge
@@ -113,6 +115,7 @@ func (l *learner) arrive(kind uint8, blocks int) {
 
 func (l *learner) grow(kind, from uint8, blocks int) {
 	n := float64(blocks)
+	l.oldest = max(l.oldest, int(from)+2)
 	l.waiting[kind][from] -= n
 	l.waiting[kind][from+1] += n
 	l.ended[kind][from] += n
@@ -158,6 +161,10 @@ func (l *learner) observed(kind, k int) (again, of float64) {
 // too few samples for comes from all kinds together, and that from the prior.
 func (l *learner) estimate(kind int) {
 	var chance, allAgain, allOf [buckets]float64
+	ages := buckets // nothing was observed of those from here on
+	if l.others == &nothing {
+		ages = l.oldest
+	}
 	for other := range kinds {
 		if !l.known[other] {
 			continue
@@ -165,7 +172,7 @@ func (l *learner) estimate(kind int) {
 		again, ended, waiting := &l.again[other], &l.ended[other], &l.waiting[other]
 		o := l.others
 		if o == &nothing {
-			for k := range buckets {
+			for k := range ages {
 				allAgain[k] += again[k]
 				allOf[k] += ended[k] + float64(waiting[k]/2)
 			}
@@ -177,12 +184,16 @@ func (l *learner) estimate(kind int) {
 		}
 	}
 	for k := range buckets {
+		if k > ages+1 { // as the one before, of which neither it nor its neighbours were observed
+			chance[k] = chance[k-1]
+			continue
+		}
 		common := (allAgain[k] + float64(l.spanBlocks*priorChance)) / (allOf[k] + l.spanBlocks)
 		again, of := l.observed(kind, k)
 		chance[k] = (again + float64(l.spanBlocks*common)) / (of + l.spanBlocks)
 	}
 	l.value(kind, &chance)
-	for k := range buckets {
+	for k := range ages {
 		most := max(float64(memorySpans*l.spanBlocks)-l.others.ended[kind][k], ownSpans*l.spanBlocks)
 		if l.ended[kind][k] > most {
 			l.ended[kind][k] /= 2
@@ -221,6 +232,7 @@ func (l *learner) value(kind int, chance *[buckets]float64) {
 		l.worth[kind][k] = bestHits / bestSeconds
 	}
 	l.worth[kind][buckets] = l.worth[kind][buckets-1]
+	l.bound(kind)
 	later := 0.0
 	for k := buckets - 1; k >= 0; k-- {
 		later = chance[k] + float64((1-chance[k])*later)
@@ -235,10 +247,11 @@ func (l *learner) worthAt(kind, bucket uint8, age float64) float64 {
 	return low + float64((high-low)*min(max((age-from)/(to-from), 0), 1))
 }
 
-// leastAt returns what any block of that bucket is worth at least; less by more than
-// worthAt can be wrong by rounding.
-func (l *learner) leastAt(kind, bucket uint8) float64 {
-	return min(l.worth[kind][bucket], l.worth[kind][bucket+1]) * (1 - 1e-9)
+// bound notes what any block of a bucket is worth at least: less by more than worthAt can be wrong by rounding.
+func (l *learner) bound(kind int) {
+	for k := range buckets {
+		l.least[kind][k] = min(l.worth[kind][k], l.worth[kind][k+1]) * (1 - 1e-9)
+	}
 }
 
 // risesAt reports whether blocks of that bucket gain worth with age.

@@ -168,7 +168,7 @@ func (c *Cache) least(set *cellSet) (id int32, worth float64) {
 	for kind := range uint8(kinds) {
 		for full := set.full[kind]; full != 0; full &= full - 1 {
 			k := uint8(bits.TrailingZeros64(full))
-			if c.learn.leastAt(kind, k) > bound {
+			if c.learn.least[kind][k] > bound {
 				continue
 			}
 			candidate := c.candidate(set, kind, k)

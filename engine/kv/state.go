@@ -102,8 +102,8 @@ type Table struct {
 	// the cache changes them, and it may do so in every operation.
 	Blocks []int32
 
+	sealed  int // leading blocks that have their name
 	nodes   []int32
-	sealed  int  // leading blocks that have their name
 	private bool // never sealed again: a block of it could not be indexed or shared
 	tokens  int  // what it was grown for
 	prompt  int  // tokens
@@ -131,8 +131,10 @@ func (t *Table) Sealed() int { return t.sealed }
 // requests take blocks back into use; from its deep end blocks are evicted, to
 // the next tier or to memory alone. So the blocks in a higher tier stand above
 // those in a lower one.
+//
+// What growing older needs, of itself and of its neighbours, lies in the first line of the processor's cache.
 type span struct {
-	deep   [tiers]int32 // the deepest node in each tier, 0 if there is none
+	times  spanTimes
 	count  [tiers]int32 // nodes in each tier
 	ghosts int32        // blocks evicted altogether and still remembered
 
@@ -141,12 +143,12 @@ type span struct {
 	over   bool  // its tenant or class is over budget
 	inCell [tiers]bool
 
-	owner  spanOwner
-	times  spanTimes
-	order  uint64 // of creation: within one release, the deep ones first
-	heapAt int32  // 1 + place in the heap of retained spans, 0 if not there
+	links [linkCell + int(tiers)]link // the first one is by age
 
-	links [linkCell + int(tiers)]link
+	deep   [tiers]int32 // the deepest node in each tier, 0 if there is none
+	heapAt int32        // 1 + place in the heap of retained spans, 0 if not there
+	order  uint64       // of creation: within one release, the deep ones first
+	owner  spanOwner
 }
 
 // A spanOwner is whose budgets a span counts against.

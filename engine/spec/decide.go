@@ -1,8 +1,9 @@
 package spec
 
 import (
-	"math"
 	"time"
+
+	"parley/internal/exactmath"
 )
 
 // A Drafter is where guesses come from.
@@ -228,7 +229,7 @@ func (d *decider) prune() (passes int) {
 func (d *decider) gain(passes int) (sum float64) {
 	for i, out := range d.out {
 		if out.By == ByModel && out.Depth > passes {
-			sum += float64(math.Pow(d.chance(i), float64(passes+1))*d.worth) - d.modelRow()
+			sum += float64(exactmath.Pow(d.chance(i), float64(passes+1))*d.worth) - d.modelRow()
 		}
 	}
 	return sum

@@ -1,8 +1,9 @@
 package scale
 
 import (
-	"math"
 	"time"
+
+	"parley/internal/exactmath"
 )
 
 // A capacity is how many requests a worker is believed to serve in a second. With
@@ -35,7 +36,7 @@ const (
 // served lately without doubt. That is believed at once: an average with what was believed before
 // would be too low for as long as more and more comes.
 func (c *capacity) learn(begun, sent, served float64, cfg *Config, state *State, since float64) {
-	gain := 1 - math.Exp(-since/cfg.within(fullMemory).Seconds())
+	gain := 1 - exactmath.Exp(-since/cfg.within(fullMemory).Seconds())
 	steady := max(1, cfg.Steady.Seconds())
 	// An estimate of the wait may be wrong; so the queue must have what comes in a quarter of the aim.
 	some := float64(state.Queued) >= begun*float64(state.Ready)*cfg.Wait.Seconds()/4
@@ -56,7 +57,7 @@ func (c *capacity) learn(begun, sent, served float64, cfg *Config, state *State,
 		if c.limit > 0 && c.each >= c.limit {
 			step *= min(1, c.calm/steady/calmParts)
 		}
-		c.each *= math.Exp(step * since / steady)
+		c.each *= exactmath.Exp(step * since / steady)
 		c.calm += since
 	}
 	c.each = max(c.each, 1e-6)

@@ -3,6 +3,8 @@ package scale
 import (
 	"math"
 	"time"
+
+	"parley/internal/exactmath"
 )
 
 // A forecast expects of a time what earlier days had at the same time of day, or what earlier weeks
@@ -235,7 +237,7 @@ func (s *shortfall) expect(rate float64, now time.Time, within time.Duration) {
 // the time forget.
 func (s *shortfall) see(rate float64, now time.Time, forget time.Duration) {
 	if !s.at.IsZero() {
-		s.worst *= math.Exp2(-float64(now.Sub(s.at)) / float64(forget))
+		s.worst *= exactmath.Exp2(-float64(now.Sub(s.at)) / float64(forget))
 	}
 	s.at = now
 	done := 0

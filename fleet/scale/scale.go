@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"parley/internal/exactmath"
 )
 
 // A Config says what a pool may have and should keep.
@@ -189,7 +191,7 @@ func (s *Scaler) learn(state *State, now time.Time) {
 	s.seen += since
 	over := min(s.cfg.within(memory).Seconds(), counted/max(1, s.rate))
 	// At first it is the mean of all that was seen: with nothing before, there is nothing to average with.
-	gain := max(1-math.Exp(-since/over), since/s.seen)
+	gain := max(1-exactmath.Exp(-since/over), since/s.seen)
 	s.rate += float64((arrived - s.rate) * gain)
 	s.begun += float64((begun - s.begun) * gain)
 	s.days.learn(arrived, now)

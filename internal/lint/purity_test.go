@@ -15,7 +15,7 @@ import (
 var pure = []string{"gateway/admin", "queue", "limit", "route", "route/kvindex",
 	"engine/automaton", "engine/grammar",
 	"engine/sched", "engine/kv", "engine/sample", "engine/spec", "fleet/scale", "sim", "sim/cost", "sim/traffic",
-	"sim/plan", "internal/stat", "internal/fairshare"}
+	"sim/plan", "internal/stat", "internal/fairshare", "internal/exactmath"}
 
 // impureImports may not be imported by a pure package at all.
 var impureImports = []string{"os", "net", "net/http", "io", "log", "log/slog", "sync", "sync/atomic", "context",

@@ -67,13 +67,17 @@ func (l *Least) Add(x [3]float64) {
 // all says that every weight may be other than zero; a choice has a bit for each.
 const all = 1<<3 - 1
 
-// Solve returns the best weights.
+// Solve returns the best weights. More weights explain no less, so where none of three is negative they are the best.
 func (l *Least) Solve() (best [3]float64) {
+	l.free, l.explained = l.among(all)
+	if l.explained > 0 && min(l.free[0], l.free[1], l.free[2]) >= 0 {
+		return l.free
+	}
 	most := 0.0
-	for choice := 1; choice <= all; choice++ {
-		l.free, l.explained = l.among(choice)
-		if l.explained > most && min(l.free[0], l.free[1], l.free[2]) >= 0 {
-			best, most = l.free, l.explained
+	for choice := 1; choice < all; choice++ {
+		w, explained := l.among(choice)
+		if explained > most && min(w[0], w[1], w[2]) >= 0 {
+			best, most = w, explained
 		}
 	}
 	return best

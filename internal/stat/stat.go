@@ -93,7 +93,7 @@ func TrimmedInterval(values []float64, trim, wanted float64) (mean float64, at I
 // with probability one half, so the count of those below is binomial, and the
 // median escapes if that count is at most outside, on either side.
 func coverage(n, outside int) float64 {
-	term := math.Pow(0.5, float64(n))
+	term := math.Ldexp(1, -n)
 	var tail float64
 	for k := 0; k <= outside; k++ {
 		tail += term

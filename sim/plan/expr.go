@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"parley/internal/exactmath"
 )
 
 // An Expr is a formula: a number, the name of a cell, or an operation on
@@ -45,12 +47,12 @@ var operations = map[string]func(a, b float64) float64{
 	">=":  func(a, b float64) float64 { return truth(a >= b) },
 	"min": math.Min,
 	"max": math.Max,
-	"pow": math.Pow,
+	"pow": exactmath.Pow,
 }
 
 // functions take one operand.
 var functions = map[string]func(float64) float64{
-	"floor": math.Floor, "ceil": math.Ceil, "ln": math.Log, "exp": math.Exp,
+	"floor": math.Floor, "ceil": math.Ceil, "ln": exactmath.Log, "exp": exactmath.Exp,
 }
 
 // busy returns the largest load, 0 to 1, at which at most share of the arrivals
@@ -65,7 +67,7 @@ func busy(slack, unit, share float64) float64 {
 	}
 	low, high := 0.0, 1.0
 	for range 60 {
-		if x := float64((low + high) / 2); x*math.Exp(-slack*(1-x)/unit) <= share {
+		if x := float64((low + high) / 2); x*exactmath.Exp(-slack*(1-x)/unit) <= share {
 			low = x
 		} else {
 			high = x

@@ -5,6 +5,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"parley/internal/exactmath"
 )
 
 // scales are the suffixes of numbers, longest first where one ends in another.
@@ -161,7 +163,7 @@ func exponent(x float64) int {
 	if x < 1e-6 {
 		return -6
 	}
-	return int(math.Floor(float64(math.Log10(x)) + 1e-12))
+	return int(math.Floor(float64(exactmath.Log10(x)) + 1e-12))
 }
 
 // grouped writes a whole number with commas.

@@ -6,6 +6,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"time"
+
+	"parley/internal/exactmath"
 )
 
 // Gaps describe the times between events by their mean and their coefficient
@@ -52,7 +54,7 @@ func (g Gaps) Next(rng *rand.Rand) time.Duration {
 	case 0:
 		return g.Mean
 	case 1:
-		return time.Duration(mean * rng.ExpFloat64())
+		return time.Duration(mean * exactmath.Exponential(rng))
 	}
 	shape := 1 / (g.CV * g.CV)
 	return time.Duration(min(mean/shape*gamma(rng, shape), math.MaxInt64/4))
@@ -71,18 +73,18 @@ func gamma(rng *rand.Rand, shape float64) float64 {
 	if shape < 1 {
 		// The method needs a shape of 1 or more; a power of a uniform variable
 		// carries a larger shape back to the one wanted.
-		return gamma(rng, shape+1) * math.Pow(1-float64(rng.Float64()), 1/shape)
+		return gamma(rng, shape+1) * exactmath.Pow(1-float64(rng.Float64()), 1/shape)
 	}
 	d := shape - 1.0/3
 	c := 1 / math.Sqrt(9*d)
 	for {
-		x := rng.NormFloat64()
+		x := exactmath.Normal(rng)
 		v := 1 + float64(c*x)
 		if v <= 0 {
 			continue
 		}
 		v = float64(v * v * v)
-		if math.Log(1-float64(rng.Float64())) < float64(0.5*x*x)+float64(d*(1-v+math.Log(v))) {
+		if exactmath.Log(1-float64(rng.Float64())) < float64(0.5*x*x)+float64(d*(1-v+exactmath.Log(v))) {
 			return d * v
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
+
+	"parley/internal/exactmath"
 )
 
 // LengthMax bounds every length in tokens.
@@ -93,8 +95,8 @@ func (l Length) Draw(rng *rand.Rand) int {
 	if l.CV == 0 {
 		return l.Least + rng.IntN(l.Most-l.Least+1)
 	}
-	variance := math.Log(1 + float64(l.CV*l.CV))
-	x := math.Exp(math.Log(l.Mean) - float64(variance/2) + float64(math.Sqrt(variance)*rng.NormFloat64()))
+	variance := exactmath.Log(1 + float64(l.CV*l.CV))
+	x := exactmath.Exp(exactmath.Log(l.Mean) - float64(variance/2) + float64(math.Sqrt(variance)*exactmath.Normal(rng)))
 	return int(math.Round(min(max(x, float64(l.Least)), float64(l.Most))))
 }
 

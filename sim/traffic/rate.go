@@ -6,6 +6,8 @@ import (
 	"math"
 	"sort"
 	"time"
+
+	"parley/internal/exactmath"
 )
 
 // A RatePoint says how many events there are in a second at a time.
@@ -102,7 +104,7 @@ func Days(trough, peak, power float64, peakAt time.Duration, days int) (r Rate) 
 	for i := range days*dayPoints + 1 {
 		at := day / dayPoints * time.Duration(i)
 		angle := 2 * math.Pi * float64((at-peakAt)%day) / float64(day)
-		wave := math.Pow((1+math.Cos(angle))/2, power)
+		wave := exactmath.Pow((1+exactmath.Cos(angle))/2, power)
 		r = append(r, RatePoint{at, trough + float64((peak-trough)*wave)})
 	}
 	return r
@@ -114,13 +116,22 @@ func DayPower(share float64) float64 {
 	low, high := 0.0, 1000.0
 	for range 60 {
 		p := float64((low + high) / 2)
-		a, _ := math.Lgamma(p + 0.5)
-		b, _ := math.Lgamma(p + 1)
-		if math.Exp(a-b)/math.Sqrt(math.Pi) > share {
+		if dayMean(p) > share {
 			low = p
 		} else {
 			high = p
 		}
 	}
 	return (low + high) / 2
+}
+
+// dayMean returns the mean of cos²ᵖ over a turn, which is Γ(p+½)/(√π Γ(p+1)): that of a larger p has an expansion by
+// its inverse, and that of p follows from the one of p+1.
+func dayMean(p float64) float64 {
+	factor := 1.0
+	for ; p < 32; p++ {
+		factor *= (p + 1) / (p + 0.5)
+	}
+	square := p + 0.25 + 1/(32*p) - 1/(128*p*p) - 5/(2048*p*p*p) + 23/(8192*p*p*p*p)
+	return factor / math.Sqrt(math.Pi*square)
 }
