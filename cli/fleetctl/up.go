@@ -16,6 +16,7 @@ import (
 
 	"parley/cli"
 	"parley/cli/remote"
+	"parley/internal/dirlock"
 	"parley/internal/supervise"
 	"parley/worker/host"
 )
@@ -35,12 +36,11 @@ func newFleetUp() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Start a gateway and workers on this machine, and watch them",
-		Long: `Start a gateway and workers on this machine, each a process of its own, and watch
-them until Ctrl-C, which ends all of them. Try what happens when one is killed: its
-answers continue on another one, and it is started again after five seconds. On a machine
-with several GPUs, --devices all starts a worker for each of them. With --max the load
-decides how many workers there are: they register when they start, and are drained before
-they end.`,
+		Long: `Start a gateway and workers on this machine, each in its own process, and show them until
+Ctrl-C, which stops all of them. Try killing a worker: its answers continue on another one,
+and it is restarted after five seconds. On a machine with several GPUs, --devices all starts
+one worker for each. With --max the number of workers follows the load: they register when
+they start and are drained before they stop.`,
 		Example: "  parley fleet up\n  parley fleet up --workers 5 --model polly\n  parley fleet up --min 1 --max 6\n" +
 			"  parley fleet up --devices all " +
 			"--model PATH\n  kill -9 $(pgrep -f 'parley worker' | head -1)",
@@ -91,7 +91,10 @@ func (p *upPlan) run(ctx context.Context, out io.Writer) (err error) {
 	if err := os.MkdirAll(p.dir, 0o700); err != nil {
 		return fmt.Errorf("--dir: %w", err)
 	}
-	lock, err := lockDir(p.dir)
+	lock, err := dirlock.Lock(p.dir)
+	if errors.Is(err, dirlock.ErrInUse) {
+		return fmt.Errorf("--dir: %s: %w: end that one first, or use another directory", p.dir, err)
+	}
 	if err != nil {
 		return fmt.Errorf("--dir: %w", err)
 	}

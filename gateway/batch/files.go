@@ -56,7 +56,7 @@ func (u *Upload) Write(p []byte) (int, error) {
 	switch {
 	case u.bytes+int64(len(p)) > s.limits.FileBytes:
 		s.mu.Unlock()
-		return 0, parley.Errorf(parley.TooLarge, "The file is larger than the %d bytes that are taken.",
+		return 0, parley.Errorf(parley.TooLarge, "The file is larger than the limit of %d bytes.",
 			s.limits.FileBytes)
 	}
 	err := u.shelf.room(Usage{Bytes: int64(len(p))})

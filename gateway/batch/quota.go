@@ -59,7 +59,7 @@ func (s *Shelf) room(more Usage) error {
 			{"batches", "Those that are over are removed after 30 days.", part.used.Batches, more.Batches, part.batch},
 		} {
 			if of.limit > 0 && of.more > 0 && of.used+of.more > of.limit {
-				return parley.Errorf(parley.QuotaExceeded, "%s may keep %d %s, and %d are kept. %s", part.whose,
+				return parley.Errorf(parley.QuotaExceeded, "%s may store %d %s, and %d are stored. %s", part.whose,
 					of.limit, of.what, of.used, of.remedy)
 			}
 		}

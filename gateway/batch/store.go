@@ -19,6 +19,7 @@ import (
 	"parley/gateway/convo"
 	"parley/gateway/db"
 	"parley/gateway/openai"
+	"parley/internal/dirlock"
 )
 
 // Limits say how much a store takes. Zero fields have the default.
@@ -61,7 +62,7 @@ func (l *Limits) keepSeconds(asked int) int64 {
 }
 
 // ErrInUse is in the error of a directory that another process works on.
-var ErrInUse = errors.New("another process uses the directory")
+var ErrInUse = dirlock.ErrInUse
 
 // A Store keeps files and batches in a directory. It is safe for concurrent use.
 type Store struct {
@@ -131,7 +132,7 @@ func Open(dir string, limits Limits) (*Store, error) {
 		}
 	}
 	var err error
-	if s.lock, err = lockDir(dir); err != nil {
+	if s.lock, err = dirlock.Lock(dir); err != nil {
 		return nil, fmt.Errorf("batches: %s: %w", dir, err)
 	}
 	if err := s.load(); err != nil {
