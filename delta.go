@@ -8,14 +8,14 @@ type Delta struct {
 	Choice int `json:"choice,omitempty"`
 	// Tokens are the new tokens, in order. May be empty in the last delta of a choice.
 	Tokens []Token `json:"tokens,omitempty"`
-	// Text is what comes instead of Tokens from workers that do not tell ids:
-	// foreign engines. Nothing that needs ids works with it.
+	// Text replaces Tokens in deltas of foreign engines that return no ids. Features that
+	// need ids do not work with them.
 	Text string `json:"text,omitempty"`
-	// TextTokens is how many tokens the text, thoughts and calls of the delta are estimated
-	// to have; 0 where nothing is known of them.
+	// TextTokens is the estimated number of tokens of the delta's text, thoughts and calls;
+	// 0 if unknown.
 	TextTokens int `json:"text_tokens,omitempty"`
-	// Apart says that a foreign engine separates thoughts and calls from its text
-	// itself: Thoughts and Calls are what it separated.
+	// Apart is set if a foreign engine separates thoughts and calls from its text itself,
+	// into Thoughts and Calls.
 	Apart    bool       `json:"apart,omitempty"`
 	Thoughts string     `json:"thoughts,omitempty"`
 	Calls    []ToolCall `json:"calls,omitempty"`
@@ -24,6 +24,9 @@ type Delta struct {
 	// PromptLogprobs comes once, with the first delta, if the request asked
 	// for it: one entry for each prompt token but the first.
 	PromptLogprobs []Logprob `json:"prompt_logprobs,omitempty"`
+	// CachedTokens is how much of the prompt was found in the cache, in the first delta of an answer
+	// whose worker says so then: Usage has it at the end, which an answer that is broken off never has.
+	CachedTokens int `json:"cached_tokens,omitempty"`
 	// Embedding is the only content of the only delta, if the request asked for it.
 	Embedding []float32 `json:"embedding,omitempty"`
 	// Progress comes alone, before the first token, if the request asked for it.
@@ -34,24 +37,24 @@ type Delta struct {
 	StopString string `json:"stop_string,omitempty"`
 	// Usage is set in the last delta of the request.
 	Usage *Usage `json:"usage,omitempty"`
-	// Routing is set in the first delta that comes from a worker, where there is
-	// more than one: again after each move.
+	// Routing is set by a fleet in the first delta from a worker, and again after each
+	// failover.
 	Routing *Routing `json:"routing,omitempty"`
 	// Transfer is set in the first delta of a request that named a worker to fetch from
 	// ([Request.Fetch]), or whose worker asked a store of blocks.
 	Transfer *Transfer `json:"transfer,omitempty"`
-	// Timings is what a worker elsewhere measured itself, in its first and in its last
-	// delta. It may stand beside an error.
+	// Timings are the measurements of a remote worker, in its first and its last delta. It
+	// may be set together with an error.
 	Timings *WorkerTimings `json:"stay,omitempty"`
 }
 
 // A Routing says who computes an answer, and why.
 type Routing struct {
-	// Worker is a name for people, Pool the one it stands in.
+	// Worker is the name of the worker, Pool its pool.
 	Worker, Pool string
 	// Reason is one line.
 	Reason string
-	// Moves counts how often the request had to be given to another worker.
+	// Moves is the number of failovers to another worker.
 	Moves int
 }
 

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A WorkerRole is what a worker does of a request.
+// A WorkerRole is the part of a request that a worker computes.
 type WorkerRole string
 
 // The roles. The zero value is a worker that does both.
@@ -24,37 +24,36 @@ type BlockSource struct {
 	Worker, URL, Ticket string
 	// Tokens is how many leading tokens of the request it holds.
 	Tokens int
-	// Request is the id of a request that still computes them there, so that they come as
-	// they are computed; empty if it holds them all.
+	// Request is the id of a request that still computes them there, so that they are sent
+	// while they are computed; empty if the worker has all of them.
 	Request string
-	// Within bounds the time: what has not come by then is computed.
+	// Within bounds the time: blocks that have not arrived by then are computed.
 	Within time.Duration
-	// Only: nothing is computed. The request ends when the blocks have come.
+	// Only: nothing is computed. The request ends when the blocks have arrived.
 	Only bool `json:",omitzero"`
 }
 
-// A Transfer says what came of a [BlockSource], or of a store of blocks.
+// A Transfer is the outcome of fetching from a [BlockSource], or from a store of blocks.
 type Transfer struct {
 	// From is the worker or the store that was asked.
 	From string
-	// AskedTokens were missing, and CameTokens of them came, in Bytes.
+	// AskedTokens is the number of missing tokens, CameTokens the number that arrived, in Bytes.
 	AskedTokens, CameTokens int
 	Bytes                   int64
 	// Took is how long the request waited for them.
 	Took time.Duration
-	// Shared: they came through memory shared with a worker on the same host.
+	// Shared: they were moved through memory shared with a worker on the same host.
 	Shared bool
-	// Miss says why not all came; empty if they did.
+	// Miss says why not all arrived; empty if they did.
 	Miss string
 }
 
-// A Handoff divides a request between two foreign engines of one kind: one computes the
-// prompt and the other writes the answer. Keys and values go from the first to the second by
-// the engines' own means.
+// A Handoff splits a request between two foreign engines of one kind: one computes the
+// prompt and the other writes the answer. The engines move the keys and values themselves.
 type Handoff struct {
 	// Prefill has this worker compute the prompt. Otherwise it writes the answer.
 	Prefill bool
-	// Fields are the members of the request's body that tell an engine of the other one.
-	// Where the worker that computes the prompt is given none, it sets them when it has.
+	// Fields are the members of the request's body that identify the other engine. If they
+	// are empty, the prefill worker sets them when it has computed the prompt.
 	Fields json.RawMessage
 }

@@ -1,10 +1,10 @@
 // Package engine turns requests into tokens: plan, compute, choose, commit.
 //
-// One goroutine owns the device and goes round: it asks the scheduler what the
-// next pass computes, runs the pass, chooses a token for every sequence that
-// has caught up, and delivers it. Requests join and leave between passes. The
-// engine sees token ids only; of text it knows the bytes that each token
-// stands for, which is what stop strings need.
+// One goroutine owns the device and runs a loop: it asks the scheduler what the
+// next pass computes, runs the pass, chooses a token for every sequence that is
+// ready for one, and delivers it. Requests join and leave between passes. The
+// engine handles only token ids; for stop strings it also knows the bytes of each
+// token.
 //
 // A panic during a pass fails the requests of that pass and nothing else.
 package engine

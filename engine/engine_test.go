@@ -266,6 +266,12 @@ func TestSamePromptIsNotComputedTwice(t *testing.T) {
 			t.Errorf("usage %+v, want %+v", last.Usage, want)
 		}
 	}
+	told := 0
+	for d, err := range e.Generate(t.Context(), r) {
+		if told += d.CachedTokens; err != nil || told != 96 {
+			t.Errorf("%d tokens were cached, say the deltas up to %+v, %v", told, d, err)
+		}
+	}
 	salted := *r
 	salted.Salt = parley.Salt{1}
 	if _, last, err := collect(t.Context(), e, &salted); err != nil || last.Usage.CachedTokens != 0 ||

@@ -84,7 +84,7 @@ func (l *loop) attend() (closed bool) {
 	}
 	for _, j := range jobs.asked {
 		if j.times.started.IsZero() && !j.done {
-			l.fail(j, parley.Errorf(parley.Withdrawn, "the request was taken back before it had begun"))
+			l.fail(j, parley.Errorf(parley.Withdrawn, "the request was withdrawn before it had begun"))
 		}
 	}
 	if closed {

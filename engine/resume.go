@@ -13,7 +13,7 @@ func (cfg *Config) checkResume(r *parley.Request) error {
 	}
 	if n := max(1, r.Choices); len(r.Resume) != n {
 		return parley.Invalid("resume",
-			"%d choices were asked for, and %d have been begun: give each one what it has said", n, len(r.Resume))
+			"n is %d, but the tokens of %d choices are given: give those of each choice", n, len(r.Resume))
 	}
 	if r.Embed || r.PromptLogprobs {
 		return parley.Invalid("resume",
@@ -74,7 +74,7 @@ func (l *loop) replay(c *choice, said []parley.Token) {
 		if !allowed || end.finish != "" && !last {
 			l.fail(c.job,
 				parley.Invalid("resume",
-					"choice %d cannot have said %d tokens: it would have ended, or said something else, at token %d",
+					"choice %d cannot have generated %d tokens: it would have ended, or differed, at token %d",
 					c.index, len(said), i))
 			return
 		}

@@ -67,6 +67,9 @@ func (l *loop) say(c *choice, tok parley.Token, logprobs []parley.Logprob) (more
 		StopString: end.matched,
 	}
 	d.PromptLogprobs, j.promptLogprobs = j.promptLogprobs, nil
+	if j.output == 1 {
+		d.CachedTokens = j.choices[0].seq.Cached.HitTokens
+	}
 	l.deliver(c, d)
 	return d.Finish == ""
 }

@@ -21,7 +21,7 @@ const dropShare = 4
 func checkSinks(r *parley.Request, context int) error {
 	if most := context / 2; r.SinkTokens < 0 || r.SinkTokens > most {
 		return parley.Invalid("attention_sink_tokens",
-			"%d tokens cannot be kept for good in a context of %d: use 0 to %d", r.SinkTokens, context, most)
+			"%d sink tokens do not fit a context of %d: use 0 to %d", r.SinkTokens, context, most)
 	}
 	if r.SinkTokens > 0 && r.PromptLogprobs {
 		return parley.Invalid("attention_sink_tokens",

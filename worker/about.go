@@ -52,6 +52,8 @@ type About struct {
 	// must have in common to fetch them; empty if it gives none. BlockBytes is their size.
 	Format     string `json:"format,omitempty"`
 	BlockBytes int    `json:"block_bytes,omitempty"`
+	// Place is where it can share memory: two workers that say the same can; empty if it shares none.
+	Place string `json:"place,omitempty"`
 	// Device is the GPU that it computes on, nil without one.
 	Device *parley.DeviceState `json:"device,omitempty"`
 }

@@ -221,7 +221,7 @@ func refuse(q *parley.Request, p Promises, k Kind) error {
 	case q.Choices > 1 && !p.Choices:
 		return parley.Invalid("n", "engines of kind %s return one choice per request", k)
 	case q.Choices > 1 && k == SGLang && q.Handoff != nil:
-		return parley.Invalid("n", "engines of kind %s that share requests return one choice per request", k)
+		return parley.Invalid("n", "engines of kind %s with split prefill and decode return one choice per request", k)
 	case q.FinishGrammar:
 		return parley.Invalid("parley.finish_json", "engines of kind %s do not support parley.finish_json", k)
 	case len(q.Stop.Tokens) > 0 && !p.TokenIDs:

@@ -132,7 +132,7 @@ func (j *Journal) Serve(w http.ResponseWriter, r *http.Request, instance string)
 	_, _, lost, _ := j.From(from)
 	if named := r.URL.Query().Get("instance"); lost || named != instance || from > j.Seq()+1 {
 		return parley.Errorf(parley.Conflict,
-			"batch %d of process %.64q is not kept here: GET %s, and continue from there", from, named, SnapshotPath)
+			"batch %d of process %.64q is no longer stored: GET %s, and continue from there", from, named, SnapshotPath)
 	}
 	if !j.enter() {
 		return parley.Errorf(parley.Overloaded, "the limit of %d event readers is reached", journalStreamsMax)

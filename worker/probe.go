@@ -108,6 +108,7 @@ func (r *Remote) probeParley(ctx context.Context) (Status, error) {
 		MoveWithin:     time.Duration(a.MoveSeconds * float64(time.Second)),
 		Format:         a.Format,
 		BlockBytes:     a.BlockBytes,
+		Place:          a.Place,
 		Device:         a.Device,
 	}, nil
 }

@@ -38,7 +38,7 @@ func (g *silenceGuard) explain(err error) error {
 	if !g.fired.Load() {
 		return err
 	}
-	return parley.Errorf(parley.Overloaded, "The service that answers for this model sent nothing for %v.", g.most)
+	return parley.Errorf(parley.Overloaded, "The upstream service of this model sent nothing for %v.", g.most)
 }
 
 // A guardedBody extends its guard with whatever is read.

@@ -38,9 +38,10 @@ type Status struct {
 	// Instance is another one after each start of a Parley worker.
 	Instance string
 	// Format is the digest of what the bytes of a Parley worker's blocks depend on, empty
-	// if they cannot be fetched, and BlockBytes their size.
+	// if they cannot be fetched, BlockBytes their size, and Place where it can share memory.
 	Format     string
 	BlockBytes int
+	Place      string
 	// Role is the part of requests that it was started for.
 	Role parley.WorkerRole
 	// Pool is the pool that a Parley worker was started for.

@@ -33,7 +33,7 @@ func newSpeaker(t *testing.T, name string) *speaker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	backend, err := cpu.New(cpu.Options{})
+	backend, err := cpu.New(cpu.Options{Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,7 @@ type Config struct {
 	// own has not its share of the seats; 0 means 30 seconds.
 	AgeMax time.Duration
 	// BackgroundWait is how long the background goes without a turn before one of
-	// its sequences is let in; 0 means a minute, less than 0 for ever.
+	// its sequences is admitted; 0 means a minute, less than 0 for ever.
 	BackgroundWait time.Duration
 	// Pace is what an earlier process learned of this model on this machine; the
 	// zero value is nothing.

@@ -128,6 +128,10 @@ func (s *Scheduler) evictions(q *Seq, tokens int) time.Duration {
 // planCopies plans the copies that the parts need, and a few others if many wait.
 func (s *Scheduler) planCopies() {
 	s.transfers.ferry.Add(s.cache.Moves())
+	if s.transfers.ferry.Len() == 0 {
+		s.transfers.pace.planned = 0
+		return
+	}
 	for _, p := range s.pass.plan.Parts {
 		table := p.Seq.Table.Blocks
 		s.copyFor(table[p.Seq.Computed/kv.BlockTokens : blocks(p.Seq.Computed+p.Tokens)])

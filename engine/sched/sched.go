@@ -36,7 +36,7 @@
 // soon enough for its objective (see [Seq.Objective]). That one
 // waits, keeps what it computed in the cache while there is room for it, and continues
 // with the same tokens. A class keeps its share of the seats by weight, a sequence
-// that was let in by its age keeps its seat, and one that was preempted before must
+// that was admitted by its age keeps its seat, and one that was preempted before must
 // first have written a block, and a part of what it had to compute again.
 //
 // # What gives way
@@ -68,8 +68,9 @@ import (
 
 // Add puts a sequence among those that wait. It must [Config.Fit].
 func (s *Scheduler) Add(q *Seq, now time.Time) {
-	s.arrived++
-	q.arrive(s.arrived, now)
+	s.arrivals.n++
+	q.arrive(s.arrivals.n, now)
+	s.arrivals.expires = s.arrivals.expires || !q.Deadline.IsZero()
 	q.Prepare()
 	s.joins(q)
 	s.waiting = append(s.waiting, q)
@@ -137,12 +138,15 @@ func (s *Scheduler) grant(tokens *int, share float64, may func(*Seq) bool) {
 // room, and lists the readers that are left.
 func (s *Scheduler) planWriters(tokens, outputs *int, now time.Time) {
 	s.pass.readers, s.pass.turns = s.pass.readers[:0], append(s.pass.turns[:0], s.running...)
+	preempted := s.stats.Preempted
 	for _, q := range s.pass.turns {
 		if q.runs() && s.turn(q) && q.behind() == 1 && s.board(q) && s.room(q, len(q.Tokens), now) {
 			s.take(q, tokens, outputs, 1)
 		}
 	}
-	s.pass.plan.Parts = slices.DeleteFunc(s.pass.plan.Parts, func(p Part) bool { return !p.Seq.runs() })
+	if s.stats.Preempted != preempted {
+		s.pass.plan.Parts = slices.DeleteFunc(s.pass.plan.Parts, func(p Part) bool { return !p.Seq.runs() })
+	}
 	s.pass.writers = len(s.pass.plan.Parts)
 	for _, q := range s.running {
 		if s.turn(q) && q.behind() > 1 {
@@ -226,6 +230,9 @@ func share(q *Seq, tokens, outputs int) Part {
 
 // expire takes out the sequences whose deadline has passed.
 func (s *Scheduler) expire(now time.Time) {
+	if !s.arrivals.expires {
+		return
+	}
 	for _, list := range [][]*Seq{s.waiting, s.running} {
 		for _, q := range list {
 			if !q.Deadline.IsZero() && now.After(q.Deadline) {

@@ -41,11 +41,11 @@ type Seq struct {
 	account *fairshare.Party // of Tenant, while it waits or runs; nil in the background
 	// Owner is for the caller, who gets sequences back in plans.
 	Owner any
-	// Deadline is when the sequence is worth nothing any more; zero means never.
-	Deadline time.Time
 	// Table holds the sequence's blocks while it runs.
 	Table  kv.Table
 	Tenant string
+	// Deadline is when the sequence is worth nothing any more; zero means never. It is set before Add.
+	Deadline time.Time
 	// Forks is how many further sequences will continue this one's prompt, of
 	// Prompt tokens, as Most does here.
 	Forks, Prompt int

@@ -43,7 +43,7 @@ type Scheduler struct {
 	pass       pass
 	background background
 	seats      seats
-	arrived    uint64
+	arrivals   arrivals
 	stats      Preemptions
 }
 
@@ -59,6 +59,12 @@ type pass struct {
 	alone   time.Duration // that its writers take
 	reading int           // tokens granted to its readers
 	plan    Plan
+}
+
+// arrivals are about all sequences that ever came: how many they are, and whether one of them has a deadline.
+type arrivals struct {
+	n       uint64
+	expires bool
 }
 
 // background is about the sequences in the background: favoured is one that was there for

@@ -204,7 +204,7 @@ func TestNobodyStarves(t *testing.T) {
 	}
 }
 
-// TestBackgroundMoves keeps the server full. Background requests are let in one
+// TestBackgroundMoves keeps the server full. Background requests are admitted one
 // after the other, each after the wait, and only one at a time.
 func TestBackgroundMoves(t *testing.T) {
 	cfg := roomy

@@ -51,7 +51,7 @@ func PutHandoff(body any, h *parley.Handoff) error {
 	case h == nil:
 		return nil
 	case !ok:
-		return parley.Errorf(parley.Internal, "requests to this kind of engine cannot be divided")
+		return parley.Errorf(parley.Internal, "this kind of engine cannot split prefill and decode")
 	case h.Prefill && h.Fields == nil:
 		b["kv_transfer_params"] = json.RawMessage(remoteDecode)
 		b["stream"], b["n"], b["max_tokens"] = false, 1, 1

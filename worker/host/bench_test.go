@@ -1,6 +1,8 @@
 package host
 
 import (
+	"cmp"
+	"log/slog"
 	"os"
 	"slices"
 	"sync"
@@ -82,11 +84,18 @@ func benchRequests(b *testing.B, h *Host, streams, prompt, output int) {
 
 func startHost(t testing.TB, ck *weights.Checkpoint, cfg Config) *Host {
 	t.Helper()
+	if _, measured := t.(*testing.B); !measured {
+		cfg.Threads = cmp.Or(cfg.Threads, testThreads)
+	}
 	available, err := AvailableBytes()
 	if err != nil {
 		t.Fatal(err)
 	}
 	plans, err := PlanMemory([]Candidate{{ck, cfg}}, available)
+	if testDevice != DeviceCPU {
+		cfg.DeviceName = testDevice
+		plans, _, err = PlanDevice([]Candidate{{ck, cfg}}, slog.New(slog.DiscardHandler))
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

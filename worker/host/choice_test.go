@@ -29,12 +29,13 @@ import (
 var (
 	choiceRounds = flag.Int("choice", 0,
 		"measure `N` times whether fetching or computing is faster, and what a gateway chooses")
-	choiceFor    = flag.Duration("choice-for", time.Hour, "begin no further round after `DURATION`")
+	choiceFor    = flag.Duration("choice-for", time.Hour, "begin nothing that would end after `DURATION`")
 	choiceShape  = flag.String("choice-shape", "", "take random weights of a `SHAPE` such as llama-1b, not polly-mini")
 	choiceQuant  = flag.String("choice-quant", "q8_0", "the `TYPE` of random weights")
 	choiceDevice = flag.String("choice-device", DeviceCPU, "compute on `DEVICE`")
-	// The lengths are measured in this order.
+	// The lengths ascend.
 	choiceLengths = flag.String("choice-lengths", "128,256,512,1024,1900", "`LIST` of lengths of prompts, in tokens")
+	choiceLearn   = flag.String("choice-learn", "", "`LIST` of lengths of the prompts from which gateways learn")
 	choiceLinks   = flag.String("choice-links", "4,16,64,256,0", "`LIST` of links, in MB/s; 0 is loopback")
 	choiceLongest = flag.Duration("choice-longest", time.Minute, "leave out prompts that take a link `DURATION`")
 )
@@ -155,6 +156,7 @@ func TestFetchOrCompute(t *testing.T) {
 		t.Skip("NOT RUN: a measurement: make kv-choice")
 	}
 	lengths := choiceNumbers(t, *choiceLengths)
+	began := time.Now()
 	c := newChoice(t, lengths)
 	for _, n := range c.learn { // from these the gateways learn
 		for _, l := range c.links {
@@ -162,11 +164,7 @@ func TestFetchOrCompute(t *testing.T) {
 		}
 		c.round(t, n, false)
 	}
-	for began, k := time.Now(), 0; k < *choiceRounds && (k == 0 || time.Since(began) < *choiceFor); k++ {
-		for _, n := range lengths {
-			c.round(t, n, true)
-		}
-	}
+	c.rounds(t, lengths, began)
 	good, all, open := c.report(t, lengths)
 	share := float64(good) / float64(max(1, all))
 	fmt.Printf("a choice is right if it takes at most 5 %% longer than the faster way, by the median ratio of the "+
@@ -178,6 +176,26 @@ func TestFetchOrCompute(t *testing.T) {
 	}
 	if float64(open) > choiceOpen*float64(open+all) {
 		t.Errorf("%d of %d choices cannot be judged: this machine is too busy to measure", open, open+all)
+	}
+}
+
+// rounds measures all lengths, shorter ones first, and ends before one that would not end in time.
+func (c *choice) rounds(t *testing.T, lengths []int, began time.Time) {
+	t.Helper()
+	took := make([]time.Duration, len(lengths))
+	for k := range *choiceRounds {
+		for i, n := range lengths {
+			expected := took[i]
+			if expected == 0 && i > 0 { // attention takes more for each token of a longer prompt
+				expected = took[i-1] * time.Duration(5*n) / time.Duration(4*lengths[i-1])
+			}
+			start := time.Now()
+			if k+i > 0 && start.Sub(began)+expected > *choiceFor {
+				break
+			}
+			c.round(t, n, true)
+			took[i] = time.Since(start)
+		}
 	}
 }
 
@@ -281,6 +299,9 @@ type choiceLink struct {
 func newChoice(t *testing.T, lengths []int) *choice {
 	t.Helper()
 	c := &choice{rng: rand.New(rand.NewPCG(24, 1)), learn: []int{lengths[0], lengths[len(lengths)/2], lengths[1]}}
+	if *choiceLearn != "" {
+		c.learn = choiceNumbers(t, *choiceLearn)
+	}
 	all := 0
 	for _, n := range lengths {
 		all += 2 * n * *choiceRounds
@@ -312,7 +333,8 @@ func newChoice(t *testing.T, lengths []int) *choice {
 			fmt.Printf("a link of %s carries %.1f MB/s of a plain copy\n", l.name, slow.carries(t)/1e6)
 			link = slow.listen(t)
 		}
-		_, urlB := startWorkerOf(t, ServerConfig{Key: transferKey, ShareFrom: share}, model, shape)
+		fetching := ServerConfig{Key: transferKey, Fetch: kvwire.Config{ShareFrom: share}}
+		_, urlB := startWorkerOf(t, fetching, model, shape)
 		l.other = dialWorker(t, worker.Config{URL: urlB, Kind: worker.Parley, Key: transferKey})
 		l.source = func() *parley.BlockSource { return sourceOf(from, link) }
 		l.fleet = startFleetWith(t, route.Config{}, link, urlB)

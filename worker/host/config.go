@@ -48,7 +48,7 @@ type Config struct {
 	// negative means no target.
 	Target time.Duration
 	// BackgroundWait is how long background work goes without a turn, because
-	// others always have some, before one request of it is let in; 0 means a
+	// others always have some, before one request of it is admitted; 0 means a
 	// minute, less than 0 for ever.
 	BackgroundWait time.Duration
 	// Classes say what each class of requests gets beside others; the zero value

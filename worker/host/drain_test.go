@@ -70,13 +70,12 @@ func TestSleepWaitsForNoReader(t *testing.T) {
 	}
 }
 
-// TestAWorkerStopsWhenNobodyListens makes sure that a worker that holds something stays while a gateway listens to its
+// TestAWorkerStopsWithoutListeners makes sure that a worker that holds something stays while a gateway listens to its
 // events, which may have others fetch from it, and no longer.
-func TestAWorkerStopsWhenNobodyListens(t *testing.T) {
+func TestAWorkerStopsWithoutListeners(t *testing.T) {
 	for _, heard := range []bool{false, true} {
 		t.Run(fmt.Sprint(heard), func(t *testing.T) {
-			model := Config{Name: "polly-mini", KVTokens: 4096, ContextTokens: 512, DataDir: t.TempDir()}
-			w := &rollingWorker{t: t, name: "w", addr: "127.0.0.1:0", model: model}
+			w := newRollingWorker(t, "w", Config{Name: "polly-mini", KVTokens: 4096, ContextTokens: 512}, "")
 			w.start()
 			r := dialWorker(t, worker.Config{URL: "http://" + w.addr, Kind: worker.Parley, Key: transferKey})
 			if code := codeOfAnswer(t, r, make([]parley.Token, 100)); code != "" {

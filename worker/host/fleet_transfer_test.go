@@ -23,7 +23,7 @@ const maxFetch = time.Minute
 // startFleet joins workers to a fleet and waits until all are up.
 func startFleet(t *testing.T, urls ...string) *fleet.Fleet {
 	t.Helper()
-	return startFleetWith(t, route.Config{FetchTime: maxFetch}, urls...)
+	return startFleetWith(t, route.Config{FetchTime: maxFetch, FetchGain: 1e6}, urls...)
 }
 
 func startFleetWith(t *testing.T, cfg route.Config, urls ...string) *fleet.Fleet {

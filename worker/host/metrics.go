@@ -57,7 +57,7 @@ func newMetrics(r prometheus.Registerer, model string, contextTokens int, slo pa
 	m.queue = m.histogram(title{"parley_engine_queue_seconds", "vllm:request_queue_time_seconds",
 		"Time a request waited before its first step."}, latencyBuckets)
 	waits := title{"parley_engine_wait_seconds", "",
-		"Time a request waited before its first step, by what for: a seat, memory, or its share of a step."}
+		"Time a request waited before its first step, by what it waited for: a seat, memory, or its share of a step."}
 	m.seatWait = m.histogram(waits, latencyBuckets, "for", "seat")
 	m.memoryWait = m.histogram(waits, latencyBuckets, "for", "memory")
 	m.turnWait = m.histogram(waits, latencyBuckets, "for", "turn")

@@ -33,7 +33,7 @@ func (r register) load(e *engine.Engine) {
 		r.gauge(e, title{"parley_engine_waiting", "", "Requests waiting."},
 			func(s engine.Stats) float64 { return float64(s.Waiting[c]) }, "class", c.String())
 		r.gauge(e,
-			title{"parley_engine_fairness", "", "Jain's fairness index of the service of present organisations."},
+			title{"parley_engine_fairness", "", "Jain's fairness index of the service to active organisations."},
 			func(s engine.Stats) float64 { return s.Fairness[c] }, "class", c.String())
 	}
 	r.total(e,
@@ -48,7 +48,7 @@ func (r register) load(e *engine.Engine) {
 
 // planning is how well the host keeps up with the device.
 func (r register) planning(e *engine.Engine) {
-	ahead := "Forward passes that were launched before the tokens of the pass before were known."
+	ahead := "Forward passes launched before the tokens of the previous pass were known."
 	r.total(e, title{"parley_engine_steps_ahead_total", "", ahead},
 		func(s engine.Stats) float64 { return float64(s.Ahead) })
 	exposed := "Time between forward passes in which the device waited for the host, while there was work."
@@ -66,7 +66,7 @@ func (r register) prefixes(e *engine.Engine) {
 		func(s engine.Stats) float64 { return float64(s.Cache.HitTokens) })
 	for reason := range kv.Misses {
 		r.total(e,
-			title{"parley_engine_prefix_misses_total", "", "Admitted prompts by the reason of their first cache miss."},
+			title{"parley_engine_prefix_misses_total", "", "Admitted prompts by the cause of their first cache miss."},
 			func(s engine.Stats) float64 { return float64(s.Cache.Misses[reason]) }, "reason", kv.Miss(reason).String())
 	}
 }
@@ -97,7 +97,7 @@ func (r register) guesses(e *engine.Engine) {
 			return sum
 		})
 	}
-	r.total(e, title{"parley_engine_draft_seconds_total", "", "Time the draft model took."},
+	r.total(e, title{"parley_engine_draft_seconds_total", "", "Computing time of the draft model."},
 		func(s engine.Stats) float64 { return s.DraftTime.Seconds() })
 	r.total(e, title{"parley_engine_draft_failures_total", "", "Failures of the draft model."},
 		func(s engine.Stats) float64 { return float64(s.DraftFailures) })

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"iter"
 	"net"
@@ -24,17 +25,34 @@ type rollingWorker struct {
 	t      *testing.T
 	name   string
 	addr   string
+	gate   *gate // in front of it, if it is not nil
+	role   parley.WorkerRole
 	model  Config
 	server *Server
 	stop   context.CancelFunc
 	ended  chan error
 }
 
+// newRollingWorker returns a worker that has not started.
+func newRollingWorker(t *testing.T, name string, model Config, role parley.WorkerRole) *rollingWorker {
+	t.Helper()
+	model.DataDir, model.DeviceName, model.Threads = t.TempDir(), testDevice, testThreads
+	return &rollingWorker{t: t, name: name, addr: "127.0.0.1:0", model: model, role: role}
+}
+
+// url returns where gateways find the worker.
+func (w *rollingWorker) url() string {
+	if w.gate != nil {
+		return w.gate.url
+	}
+	return "http://" + w.addr
+}
+
 // start runs the worker. It is given as long to drain as a test may take.
 func (w *rollingWorker) start() {
 	w.t.Helper()
 	model := w.model
-	s, err := NewServer(ServerConfig{Key: transferKey, Open: func() (Candidate, error) {
+	s, err := NewServer(ServerConfig{Key: transferKey, Role: w.role, Open: func() (Candidate, error) {
 		m, _ := builtin.Find(model.Name)
 		ck, err := m.Open()
 		return Candidate{Checkpoint: ck, Config: model}, err
@@ -143,11 +161,27 @@ func checkRecomputed(t *testing.T, said []*rollingStream) {
 	}
 }
 
-// startRolling returns a fleet of workers that always fetches what it can.
-func startRolling(t *testing.T, model Config, workers int) (*fleet.Fleet, []*rollingWorker) {
+// startRolling returns a fleet of workers that always fetches what it can. All have both roles if none is given.
+func startRolling(t *testing.T, model Config, workers int, roles ...parley.WorkerRole) (*fleet.Fleet,
+	[]*rollingWorker) {
+	t.Helper()
+	all := make([]*rollingWorker, workers)
+	for i := range all {
+		role := parley.WorkerRole("")
+		if len(roles) > 0 {
+			role = roles[i]
+		}
+		all[i] = newRollingWorker(t, fmt.Sprint("w", i), model, role)
+		all[i].start()
+	}
+	return rollingFleet(t, all), all
+}
+
+// rollingFleet returns a gateway of workers, that are up.
+func rollingFleet(t *testing.T, all []*rollingWorker) *fleet.Fleet {
 	t.Helper()
 	f, err := fleet.New(fleet.Config{
-		Models:     []parley.Model{{ID: model.Name, ContextTokens: model.ContextTokens}},
+		Models:     []parley.Model{{ID: "polly-mini", ContextTokens: 1024}},
 		Pools:      []fleet.Pool{fleet.DefaultPool()},
 		SlowStart:  -1,
 		StallMax:   -1,
@@ -164,29 +198,34 @@ func startRolling(t *testing.T, model Config, workers int) (*fleet.Fleet, []*rol
 			t.Error(err)
 		}
 	})
-	all := make([]*rollingWorker, workers)
-	for i := range all {
-		model.DataDir = t.TempDir()
-		w := &rollingWorker{t: t, name: fmt.Sprint("w", i), addr: "127.0.0.1:0", model: model}
-		w.start()
-		m, err := (fleet.Dialer{Pool: "default", ParleyKey: transferKey}).Connect(t.Context(),
-			discover.Address{Name: w.name, URL: "http://" + w.addr})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := f.Join(m); err != nil {
-			t.Fatal(err)
-		}
-		all[i] = w
+	for _, w := range all {
+		joinRolling(t, f, w.name, w.url())
 	}
-	return f, all
+	return f
 }
 
-// TestRollingRestart stops each of three workers in turn, as a signal does, under 64 streams
+// joinRolling adds a worker to a fleet, and waits until it is up.
+func joinRolling(t *testing.T, f *fleet.Fleet, name, url string) {
+	t.Helper()
+	m, err := (fleet.Dialer{Pool: "default", ParleyKey: transferKey}).Connect(t.Context(),
+		discover.Address{Name: name, URL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Join(m); err != nil {
+		t.Fatal(err)
+	}
+	awaitStanding(t, f, name, func(s *fleet.Standing) bool { return s.State == fleet.Up })
+}
+
+var rollingStreams = flag.Int("rolling", 24, "streams during TestRollingRestart; make cases has 64")
+
+// TestRollingRestart stops each of three workers in turn, as a signal does, under many streams
 // that were read to some point: no answer fails or changes, and at most 5 % of the tokens
 // are computed again that would be without blocks of the worker that stops.
 func TestRollingRestart(t *testing.T) {
-	const streams, workers = 64, 3
+	const workers = 3
+	streams := *rollingStreams
 	model := Config{Name: "polly-mini", KVTokens: 1 << 17, ContextTokens: 1024, Seqs: streams}
 	f, all := startRolling(t, model, workers)
 	up := func() {
@@ -194,7 +233,6 @@ func TestRollingRestart(t *testing.T) {
 			awaitStanding(t, f, w.name, func(s *fleet.Standing) bool { return s.State == fleet.Up })
 		}
 	}
-	up()
 	said := make([]*rollingStream, streams)
 	for i := range said {
 		s := &rollingStream{r: &parley.Request{

@@ -36,7 +36,6 @@ func replayTurns(t *testing.T, restart bool) float64 {
 			awaitStanding(t, f, w.name, func(s *fleet.Standing) bool { return s.State == fleet.Up })
 		}
 	}
-	up()
 	rng := rand.New(rand.NewPCG(24, 8))
 	said := make([][]parley.Token, conversations)
 	found, asked := 0, 0

@@ -38,12 +38,12 @@ var dialects = map[string]string{
 	"optional members": `{"type":"object","properties":{"a":{"type":"string","maxLength":5},"b":{"type":"integer","minimum":0,"maximum":9},"c":{"type":"boolean"},"d":{"type":"null"},"e":{"type":"array","items":{"type":"integer","minimum":0,"maximum":9},"maxItems":2}},"additionalProperties":false}`,
 }
 
-// TestDialectsDecode has the built-in model write 25 documents for each
+// TestDialectsDecode has the small built-in model write 25 documents for each
 // schema, at temperature 1, many at once and with guesses: each must be complete
 // and valid.
 func TestDialectsDecode(t *testing.T) {
 	const documents = 25 // parley-bench schemas writes thousands
-	h := startHost(t, openBuiltin(t, "polly"), Config{Name: "polly", KVTokens: 65536})
+	h := startHost(t, openBuiltin(t, "polly-mini"), Config{Name: "polly-mini", KVTokens: 65536})
 	for name, schema := range dialects {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
 			g := parley.JSONSchema([]byte(schema), true)

@@ -58,9 +58,9 @@ type ServerConfig struct {
 	// PeerTLS returns how the next connection to another worker speaks TLS, to fetch blocks
 	// from it; nil means with servers that the system trusts.
 	PeerTLS func() *tls.Config
-	// ShareFrom is from how many bytes on blocks are fetched through shared memory from workers on this host; 0
-	// means [kvwire.ShareFrom], -1 never.
-	ShareFrom int64
+	// Fetch says how blocks are fetched from other workers. Its ShareFrom is 0 for [kvwire.ShareFrom] and -1 for
+	// never.
+	Fetch kvwire.Config
 	// Metrics are shown with the worker's own.
 	Metrics []prometheus.Collector
 	// Log receives faults; nil means none.
@@ -81,6 +81,7 @@ type Server struct {
 	registry  *prometheus.Registry
 	wire      *wire.Server // where gateways come in
 	peer      *kvpeer.Peer // exchanges blocks with other workers
+	place     string       // where it shares memory; empty if it does not
 	accepted  credentials
 	underway  requestsUnderway
 
@@ -116,7 +117,11 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	}
 	s := &Server{cfg: cfg, instance: rand.Text(), started: time.Now(), registry: prometheus.NewRegistry()}
 	s.journal = worker.NewJournal(worker.JournalKept)
-	s.peer = kvpeer.New(cfg.PeerTLS, max(cmp.Or(cfg.ShareFrom, kvwire.ShareFrom), 0), s.registry)
+	if cfg.Fetch.ShareFrom >= 0 {
+		s.place = kvwire.Place()
+	}
+	cfg.Fetch.ShareFrom = max(cmp.Or(cfg.Fetch.ShareFrom, kvwire.ShareFrom), 0)
+	s.peer = kvpeer.New(cfg.PeerTLS, cfg.Fetch, s.registry)
 	s.idle.L = &s.mu
 	s.wire = &wire.Server{To: s, Log: cfg.Log, Traced: cfg.Traced}
 	if cfg.Events != "" {
@@ -167,7 +172,7 @@ func (s *Server) load() (*waking, error) {
 	w.format = w.plan.format(w.Host)
 	w.took = time.Since(begun)
 	w.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "parley_worker_ready_seconds",
-		Help: "Time that the model took to load, at the start or when it was last woken."}, w.took.Seconds))
+		Help: "Time to load the model, at startup or when it was last woken."}, w.took.Seconds))
 	s.cfg.Log.Info("model loaded", "model", c.Config.Name, "took", w.took)
 	return w, nil
 }
@@ -364,7 +369,7 @@ func (s *Server) about() worker.About {
 		a.KVUse = float64(stats.Pool.InUse) / float64(max(1, stats.Pool.Total))
 		a.Device = w.DeviceState()
 		if w.Err() == nil {
-			a.Format, a.BlockBytes = w.format.Digest(), w.format.BlockBytes
+			a.Format, a.BlockBytes, a.Place = w.format.Digest(), w.format.BlockBytes, s.place
 		} else {
 			a.Draining = true // gateways send nothing more, and fail over
 		}

@@ -10,6 +10,7 @@ import (
 	"iter"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -21,12 +22,24 @@ import (
 	"parley/model/weights"
 	"parley/route/kvindex"
 	"parley/worker"
+	"parley/worker/kvwire"
 	"parley/worker/workertest"
 )
+
+// testDevice is what workers of tests compute on.
+var testDevice = cmp.Or(os.Getenv("PARLEY_TEST_DEVICE"), DeviceCPU)
+
+// testThreads is with how many threads models compute where a test does not say more. Threads that wait for each other
+// take processor time.
+const testThreads = 1
 
 // startWorker serves polly-mini on a real socket.
 func startWorker(t *testing.T, cfg ServerConfig, model Config) (*Server, string) {
 	t.Helper()
+	model.Threads = cmp.Or(model.Threads, testThreads)
+	if cfg.Fetch.Streams == 0 { // as workers on other hosts do with larger models
+		cfg.Fetch.Streams, cfg.Fetch.StreamFrom = kvwire.StreamsMax, 1
+	}
 	return startWorkerOf(t, cfg, model, openMini)
 }
 
@@ -39,8 +52,9 @@ func openMini() (*weights.Checkpoint, error) {
 func startWorkerOf(t *testing.T, cfg ServerConfig, model Config, open func() (*weights.Checkpoint, error)) (*Server,
 	string) {
 	t.Helper()
-	model.Name, model.DeviceName = "polly-mini", cmp.Or(model.DeviceName, DeviceCPU)
-	cfg.ShareFrom = cmp.Or(cfg.ShareFrom, 1) // as workers on one host do with larger models
+	model.Name = "polly-mini"
+	model.DeviceName = cmp.Or(model.DeviceName, testDevice)
+	cfg.Fetch.ShareFrom = cmp.Or(cfg.Fetch.ShareFrom, 1) // as workers on one host do with larger models
 	cfg.Open = func() (Candidate, error) {
 		ck, err := open()
 		if err == nil { // it computes longer contexts than it was trained for all the same

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"flag"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"os/exec"
@@ -18,6 +19,7 @@ import (
 
 	"parley"
 	"parley/compute"
+	"parley/route"
 	"parley/worker/kvwire"
 )
 
@@ -68,7 +70,7 @@ func TestAReceiverIsKilledAtEveryStep(t *testing.T) {
 			t.Fatalf("%d bytes are still held:\n%s", from.peer.Held(), maps)
 		}
 	}
-	to, _ := startWorker(t, ServerConfig{Key: transferKey, ShareFrom: 1}, model)
+	to, _ := startWorker(t, ServerConfig{Key: transferKey, Fetch: kvwire.Config{ShareFrom: 1}}, model)
 	fetching := *r
 	fetching.Fetch = source
 	if got, _, moved := askTransfer(t, to, &fetching); !slices.Equal(got, want) || moved.Miss != "" || !moved.Shared {
@@ -100,7 +102,8 @@ func TestIsKilledWhileFetching(t *testing.T) {
 		Names:  in.Names,
 		Put:    func(context.Context, ...[]byte) error { return nil },
 	}
-	c := kvwire.Client{HTTP: &http.Client{Transport: killedTransport{kvwire.NewTransport(nil)}}, ShareFrom: 1}
+	c := kvwire.Client{HTTP: &http.Client{Transport: killedTransport{kvwire.NewTransport(nil)}},
+		Config: kvwire.Config{ShareFrom: 1}}
 	n, err := c.Run(t.Context(), &f)
 	t.Errorf("%d blocks came: %v", n, err)
 }
@@ -120,4 +123,28 @@ func (k killedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 func kill() {
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	select {}
+}
+
+// TestAHungWorkerForPrompts stops the process of the only worker for prompts, without a word, before a fleet has sent
+// it the first one: when its time is up the worker that decodes computes the prompt itself, with the same tokens.
+func TestAHungWorkerForPrompts(t *testing.T) {
+	prompts, promptsURL := startProcess(t, "worker prefill")
+	decode, decodeURL := startWorker(t, ServerConfig{Key: transferKey, Role: parley.RoleDecode}, handOverModel())
+	f := startFleetWith(t, route.Config{FirstPrompt: time.Millisecond, FetchGain: 1e6}, promptsURL, decodeURL)
+	reference := startHost(t, openBuiltin(t, "polly-mini"), Config{Name: "polly-mini", ContextTokens: 1024})
+	if err := prompts.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = prompts.Process.Signal(syscall.SIGCONT) }()
+	r := gapRequest(rand.New(rand.NewPCG(24, 14)), 600, 24)
+	want := answer(t, reference, r)
+	got, u, all := askFleet(t, f, r)
+	last := &all[len(all)-1]
+	if !slices.Equal(got, want) || u.Routing.Worker != "w1" || last.Worker != "w1" {
+		t.Errorf("%v, want %v; %+v", got, want, all)
+	}
+	if last.Transfer == nil || last.Transfer.Miss != "too slow" || last.Transfer.CameTokens != 0 {
+		t.Errorf("%+v", last.Transfer)
+	}
+	sound(t, decode)
 }

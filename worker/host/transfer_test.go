@@ -153,28 +153,44 @@ type closeReader struct {
 // TestFaultsOfAPeerChangeNoToken has the source damage a block, end the stream early, send
 // nothing, refuse, be gone and be of another kind: the answer has the same tokens.
 func TestFaultsOfAPeerChangeNoToken(t *testing.T) {
-	for name, share := range ways {
-		t.Run(name, func(t *testing.T) { testFaultsOfAPeer(t, share) })
+	for name, way := range ways {
+		t.Run(name, func(t *testing.T) { testFaultsOfAPeer(t, way) })
 	}
 }
 
-// ways are from how many bytes on blocks come through shared memory.
-var ways = map[string]int64{"TCP": -1, "shared memory": 1}
+// ways are how blocks come.
+var ways = map[string]kvwire.Config{
+	"TCP":            {ShareFrom: -1, Streams: 1},
+	"TCP in streams": {ShareFrom: -1, Streams: kvwire.StreamsMax, StreamFrom: 1},
+	"shared memory":  {ShareFrom: 1},
+}
+
+// firstBroken returns how many blocks come before the first that does not, if each stream breaks after a number of
+// whole ones and they have some altogether.
+func firstBroken(way kvwire.Config, whole, blocks int) int {
+	return min(whole*max(1, way.Streams), blocks)
+}
+
+// isCame reports whether the tokens came that should have. Of several streams, those that begin after the first one
+// has broken off are refused.
+func isCame(way kvwire.Config, tokens, want int) bool {
+	return tokens == want || way.Streams > 1 && 0 < tokens && tokens < want
+}
 
 // frameBytes returns how long the frame of a block is.
-func frameBytes(s *Server, share int64) int {
-	if share > 0 && runtime.GOOS == "linux" {
+func frameBytes(s *Server, way kvwire.Config) int {
+	if way.ShareFrom > 0 && runtime.GOOS == "linux" {
 		return 5
 	}
 	return 5 + s.awake.format.BlockBytes
 }
 
-func testFaultsOfAPeer(t *testing.T, share int64) {
+func testFaultsOfAPeer(t *testing.T, way kvwire.Config) {
 	model := Config{KVTokens: 8192, ContextTokens: 2048}
 	from, fromURL := startWorker(t, ServerConfig{Key: transferKey}, model)
 	r := transferPrompt(t, from)
 	want, _, _ := askTransfer(t, from, r)
-	frame := frameBytes(from, share)
+	frame := frameBytes(from, way)
 	nobody, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -210,7 +226,7 @@ func testFaultsOfAPeer(t *testing.T, share int64) {
 		"of another type": {miss: "incompatible", url: unlikeURL},
 	} {
 		t.Run(name, func(t *testing.T) {
-			to, _ := startWorker(t, ServerConfig{Key: transferKey, ShareFrom: share}, model)
+			to, _ := startWorker(t, ServerConfig{Key: transferKey, Fetch: way}, model)
 			fetching := *r
 			fetching.Fetch = sourceOf(from, test.url)
 			if test.url == unlikeURL {
@@ -226,8 +242,9 @@ func testFaultsOfAPeer(t *testing.T, share int64) {
 			if !slices.Equal(got, want) {
 				t.Errorf("%v, want %v", got, want)
 			}
-			if came := test.blocks * compute.BlockTokens; moved.Miss != test.miss || moved.CameTokens != came ||
-				u.CachedTokens != came {
+			came := firstBroken(way, test.blocks, (len(r.Prompt)-1)/compute.BlockTokens) * compute.BlockTokens
+			if moved.Miss != test.miss || !isCame(way, moved.CameTokens, came) ||
+				u.CachedTokens != moved.CameTokens {
 				t.Errorf("%+v, %d cached; want %q and %d", moved, u.CachedTokens, test.miss, came)
 			}
 			sound(t, from, to)
@@ -253,18 +270,18 @@ func (f *flippedReader) Read(b []byte) (int, error) {
 // TestAFetchIsCancelled ends requests while they fetch: nothing is left on either side, and
 // the next request is answered as ever.
 func TestAFetchIsCancelled(t *testing.T) {
-	for name, share := range ways {
-		t.Run(name, func(t *testing.T) { testAFetchIsCancelled(t, share) })
+	for name, way := range ways {
+		t.Run(name, func(t *testing.T) { testAFetchIsCancelled(t, way) })
 	}
 }
 
-func testAFetchIsCancelled(t *testing.T, share int64) {
+func testAFetchIsCancelled(t *testing.T, way kvwire.Config) {
 	model := Config{KVTokens: 8192, ContextTokens: 2048}
 	from, fromURL := startWorker(t, ServerConfig{Key: transferKey}, model)
-	to, _ := startWorker(t, ServerConfig{Key: transferKey, ShareFrom: share}, model)
+	to, _ := startWorker(t, ServerConfig{Key: transferKey, Fetch: way}, model)
 	r := transferPrompt(t, from)
 	want, _, _ := askTransfer(t, from, r)
-	frame := frameBytes(from, share)
+	frame := frameBytes(from, way)
 	for blocks := range 4 {
 		ctx, cancel := context.WithCancel(t.Context())
 		withdrawal := &parley.Withdrawal{}
@@ -376,20 +393,21 @@ func TestOnlyTheFleetIsGivenBlocks(t *testing.T) {
 // TestAPeerDiesAtEveryStep cuts the connection to the source after every frame, in the middle
 // of each and before the first: what came whole is used, and the tokens are the same.
 func TestAPeerDiesAtEveryStep(t *testing.T) {
-	for name, share := range ways {
-		t.Run(name, func(t *testing.T) { testAPeerDies(t, share) })
+	for name, way := range ways {
+		t.Run(name, func(t *testing.T) { testAPeerDies(t, way) })
 	}
 }
 
-func testAPeerDies(t *testing.T, share int64) {
+func testAPeerDies(t *testing.T, way kvwire.Config) {
 	model := Config{KVTokens: 8192, ContextTokens: 2048}
 	from, fromURL := startWorker(t, ServerConfig{Key: transferKey}, model)
-	to, _ := startWorker(t, ServerConfig{Key: transferKey, ShareFrom: share}, model)
+	to, _ := startWorker(t, ServerConfig{Key: transferKey, Fetch: way}, model)
 	r := transferPrompt(t, from)
 	r.MaxTokens = 4
-	frame := frameBytes(from, share)
+	frame := frameBytes(from, way)
 	blocks := (len(r.Prompt) - 1) / compute.BlockTokens
-	for cut := range 2*blocks + 1 { // the last one cuts off the frame that says that all is there
+	longest := (blocks + max(1, way.Streams) - 1) / max(1, way.Streams) // stream, in blocks
+	for cut := range 2*longest + 1 {                                    // the last one cuts off the end frame
 		r.Salt = parley.Salt{byte(cut), 1}
 		want, _, _ := askTransfer(t, from, r)
 		through := tamperWith(t, fromURL, func(resp *http.Response) error {
@@ -402,8 +420,8 @@ func testAPeerDies(t *testing.T, share int64) {
 		if !slices.Equal(got, want) {
 			t.Errorf("cut %d: %v, want %v", cut, got, want)
 		}
-		came := min(cut*frame/2+2*(cut%2), blocks*frame) / frame * compute.BlockTokens
-		if moved.Miss == "" || moved.CameTokens != came || u.CachedTokens != came {
+		came := firstBroken(way, (cut*frame/2+2*(cut%2))/frame, blocks) * compute.BlockTokens
+		if moved.Miss == "" || !isCame(way, moved.CameTokens, came) || u.CachedTokens != moved.CameTokens {
 			t.Errorf("cut %d: %+v, %d tokens cached, want %d", cut, moved, u.CachedTokens, came)
 		}
 	}

@@ -44,14 +44,11 @@ const (
 )
 
 // New returns a peer. secure returns how the next connection to an https URL speaks TLS;
-// nil means with servers that the system trusts. shareFrom is that of a [kvwire.Client].
-func New(secure func() *tls.Config, shareFrom int64, registry prometheus.Registerer) *Peer {
+// nil means with servers that the system trusts. cfg says how blocks are fetched.
+func New(secure func() *tls.Config, cfg kvwire.Config, registry prometheus.Registerer) *Peer {
 	transport := kvwire.NewTransport(secure)
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	p := &Peer{client: kvwire.Client{
-		HTTP:      &http.Client{Transport: transport, CheckRedirect: stay},
-		ShareFrom: shareFrom,
-	}}
+	p := &Peer{client: kvwire.Client{HTTP: &http.Client{Transport: transport, CheckRedirect: stay}, Config: cfg}}
 	p.meters = newMeters(p, registry)
 	return p
 }

@@ -22,9 +22,9 @@ func newMeters(p *Peer, registry prometheus.Registerer) *meters {
 	outcome := []string{"outcome"}
 	m := &meters{
 		fetches: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "parley_kv_transfer_fetches_total",
-			Help: "Fetches of blocks from other workers, by outcome: whole, or why not all came."}, outcome),
+			Help: "Fetches of blocks from other workers, by outcome: whole, or why blocks were missing."}, outcome),
 		served: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "parley_kv_transfer_served_total",
-			Help: "Fetches of other workers that were answered, by outcome: whole, or why not all were sent."},
+			Help: "Fetches by other workers, by outcome: whole, or why not all blocks were sent."},
 			outcome),
 		fetchedBytes: counter("parley_kv_transfer_fetched_bytes_total",
 			"Bytes of keys and values fetched from other workers, by transport: tcp or shared_memory."),
@@ -33,7 +33,7 @@ func newMeters(p *Peer, registry prometheus.Registerer) *meters {
 		givenBytes: counter("parley_kv_transfer_served_bytes_total",
 			"Bytes of keys and values sent to other workers, by transport: tcp or shared_memory."),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "parley_kv_transfer_seconds",
-			Help:    "Time that requests waited for blocks of other workers.",
+			Help:    "Time that requests waited for blocks from other workers.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}}),
 	}
 	held := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "parley_kv_transfer_buffer_bytes",
@@ -53,7 +53,9 @@ func (m *meters) took(t *parley.Transfer) {
 }
 
 func (m *meters) gave(d kvwire.Delivery) {
-	m.served.WithLabelValues(outcomeOf(d.Miss)).Inc()
+	if d.Stream == 0 {
+		m.served.WithLabelValues(outcomeOf(d.Miss)).Inc()
+	}
 	m.givenBytes.WithLabelValues(transportOf(d.Shared)).Add(float64(d.Bytes))
 }
 

@@ -21,7 +21,7 @@ func newMeters(heldBytes func() float64, ways ...*way) *meters {
 	outcome := []string{"outcome"}
 	m := &meters{
 		lookups: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "parley_kv_store_lookups_total",
-			Help: "Prompts looked up in the store of keys and values, by outcome: whole, or why not all came."},
+			Help: "Prompts looked up in the store of keys and values, by outcome: whole, or why blocks were missing."},
 			outcome),
 		writes: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "parley_kv_store_writes_total",
 			Help: "Blocks to write to the store of keys and values, by outcome: written, there already, or why not."},
@@ -44,7 +44,7 @@ func newMeters(heldBytes func() float64, ways ...*way) *meters {
 	}
 	for _, w := range ways {
 		m.all = append(m.all, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "parley_kv_store_up",
-			Help:        "1 while the store of keys and values is used, 0 while it is left alone after failures.",
+			Help:        "1 while the store of keys and values is used, 0 while it is suspended after failures.",
 			ConstLabels: prometheus.Labels{"verb": w.verb}}, func() float64 { return share(w.up()) }))
 	}
 	return m

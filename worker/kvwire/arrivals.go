@@ -13,14 +13,19 @@ type arrivals struct {
 	piece int // bytes of one at most
 
 	mu           sync.Mutex
-	more         int      // pieces that may still be allocated
-	unused       [][]byte // memory to read to
-	came         [][]byte // and were not taken
-	sums         []uint32 // that those were sent with
-	most         int      // that are taken at once
-	end          error    // why no more come
-	ended        bool
+	more         int           // pieces that may still be allocated
+	unused       [][]byte      // memory to read to
+	came         []arrival     // and were not taken
+	most         int           // that are taken at once
+	ended        bool          // no more come
 	added, freed chan struct{} // have an element when something was
+}
+
+// An arrival is a piece of a block, with the checksum that it was sent with.
+type arrival struct {
+	piece []byte
+	sum   uint32
+	from  *arrivals
 }
 
 // newArrivals has room for bytes of blocks.
@@ -62,44 +67,41 @@ func (a *arrivals) unusedRoom() (room []byte) {
 	return room
 }
 
-// add notes that a piece has been read, and its checksum.
+// add notes that a piece has been read.
 func (a *arrivals) add(piece []byte, sum uint32) {
 	a.mu.Lock()
-	a.came, a.sums = append(a.came, piece), append(a.sums, sum)
+	a.came = append(a.came, arrival{piece, sum, a})
 	a.mu.Unlock()
 	signal(a.added)
 }
 
-// close notes that no more pieces come, and why; nil if all have.
-func (a *arrivals) close(err error) {
+// close notes that no more pieces come.
+func (a *arrivals) close() {
 	a.mu.Lock()
-	a.end, a.ended = err, true
+	a.ended = true
 	a.mu.Unlock()
 	signal(a.added)
 }
 
-// take waits for pieces and returns them with their checksums, at most half of what there is room
-// for. It returns none when all were taken and no more come.
-func (a *arrivals) take() (pieces [][]byte, sums []uint32) {
+// take returns the next pieces, at most n. If there are none, it waits for some on request; it then returns none only
+// when all were taken and no more come.
+func (a *arrivals) take(n int, wait bool) (pieces []arrival) {
 	for {
 		a.mu.Lock()
-		n, ended := min(len(a.came), a.most), a.ended
+		n, ended := min(len(a.came), n), a.ended
 		pieces, a.came = a.came[:n:n], a.came[n:]
-		sums, a.sums = a.sums[:n:n], a.sums[n:]
 		a.mu.Unlock()
-		if n > 0 || ended {
-			return pieces, sums
+		if n > 0 || ended || !wait {
+			return pieces
 		}
 		<-a.added
 	}
 }
 
-// free gives the memory of pieces back that were taken.
-func (a *arrivals) free(pieces [][]byte) {
+// free gives the memory of a piece back that was taken.
+func (a *arrivals) free(piece []byte) {
 	a.mu.Lock()
-	for _, p := range pieces {
-		a.unused = append(a.unused, p[:a.piece])
-	}
+	a.unused = append(a.unused, piece[:a.piece])
 	a.mu.Unlock()
 	signal(a.freed)
 }

@@ -2,12 +2,17 @@ package kvwire
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"crypto/rand"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
+	"strconv"
 	"strings"
 
 	"parley"
@@ -17,11 +22,20 @@ import (
 type Client struct {
 	// HTTP connects to them.
 	HTTP *http.Client
+	Config
+
+	gate gate
+}
+
+// A Config says how a [Client] fetches.
+type Config struct {
 	// ShareFrom is from how many bytes on blocks come through shared memory from workers on this host, where
 	// the system can; 0 means never.
 	ShareFrom int64
-
-	gate gate
+	// Streams is in how many streams a fetch over TCP comes at most; 0 means one for every two processors, and
+	// no more than [StreamsMax]. StreamFrom is how many bytes each has at least if there are several; 0 means 8 MiB.
+	Streams    int
+	StreamFrom int64
 }
 
 // A Fetch is what is wanted of another worker.
@@ -76,62 +90,73 @@ func (c *Client) Run(ctx context.Context, f *Fetch) (blocks int, err error) {
 func (c *Client) run(ctx context.Context, f *Fetch, size int) (blocks int, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var from source
-	if bytes := int64(len(f.Names)) * int64(f.Format.BlockBytes); c.ShareFrom > 0 && bytes >= c.ShareFrom {
-		from.offer = newOffer(sharedBuffers * size)
-		defer from.offer.close()
+	bytes := int64(len(f.Names)) * int64(f.Format.BlockBytes)
+	ask := Ask{Format: f.Format, Names: packNames(f.Names), Request: f.Request}
+	if ask.Streams = c.streamsOf(bytes); ask.Streams > 1 {
+		ask.Fetch = newFetchID()
 	}
-	resp, err := c.open(ctx, f, from.offer.meeting())
+	var first source
+	if c.ShareFrom > 0 && bytes >= c.ShareFrom {
+		first.offer = newOffer(sharedBuffers * size)
+		defer first.offer.close()
+		ask.Shared = first.offer.meeting()
+	}
+	resp, err := c.open(ctx, f, &ask)
 	if err != nil {
 		return 0, err
 	}
 	defer resp.Body.Close()
-	from.Reader = resp.Body
-	blocks, err = take(ctx, cancel, &from, f, newArrivals(f.Format.BlockBytes, 2*size))
-	f.Shared = from.shared != nil
+	first.Reader = resp.Body
+	ask.Shared, ask.Streams = nil, streamsGranted(resp, ask.Streams)
+	m := newMerge(f.Format.BlockBytes, len(f.Names), ask.Streams, 2*size)
+	m.receive(0, func() error { return receive(ctx, &first, m.streams[0], f.Format.BlockBytes, m.blocksOf(0)) })
+	for i := 1; i < ask.Streams; i++ {
+		m.receive(i, func() error { return c.receiveOther(ctx, f, ask, i, m) })
+	}
+	blocks, err = m.take(ctx, cancel, f.Names, f.Put)
+	f.Shared = first.shared != nil
 	return blocks, err
 }
 
-// take verifies blocks and passes them on while the next ones are read.
-func take(ctx context.Context, cancel context.CancelFunc, from *source, f *Fetch,
-	a *arrivals) (blocks int, err error) {
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		a.close(receive(ctx, from, f, a))
-	}()
-	defer func() {
-		cancel()
-		<-read // it wrote to the blocks
-	}()
-	place := cursor{block: f.Format.BlockBytes}
-	for came, sums := a.take(); len(came) > 0; came, sums = a.take() {
-		sound := 0
-		for sound < len(came) && sumOf(&f.Names[place.number], place.at, came[sound]) == sums[sound] {
-			place.pass()
-			sound++
-		}
-		if sound > 0 {
-			if err := f.Put(ctx, came[:sound]...); err != nil {
-				return blocks, &putError{err}
-			}
-		}
-		if blocks = place.number; sound < len(came) {
-			return blocks, errDamaged
-		}
-		a.free(came)
+// receiveOther asks for another stream than the first, and reads it.
+func (c *Client) receiveOther(ctx context.Context, f *Fetch, ask Ask, stream int, to *merge) error {
+	ask.Stream = stream
+	resp, err := c.open(ctx, f, &ask)
+	if answer, ok := errors.AsType[*statusError](err); ok && answer.status == http.StatusBadRequest {
+		return fmt.Errorf("%w: %w", io.ErrUnexpectedEOF, err) // the first stream has ended before its time
+	} else if err != nil {
+		return err
 	}
-	return blocks, a.end
+	defer resp.Body.Close()
+	return receive(ctx, &source{Reader: resp.Body}, to.streams[stream], f.Format.BlockBytes, to.blocksOf(stream))
 }
 
-// A putError is one of [Fetch.Put].
-type putError struct{ error }
+// streamsOf returns in how many streams a number of bytes comes over TCP at most. A stream keeps about one
+// processor busy, and engines need processors, too.
+func (c *Config) streamsOf(bytes int64) int {
+	most := int64(cmp.Or(c.Streams, runtime.GOMAXPROCS(0)/2))
+	return int(max(1, min(most, StreamsMax, bytes/cmp.Or(c.StreamFrom, streamFrom))))
+}
 
-func (e *putError) Unwrap() error { return e.error }
+// newFetchID returns a name that other workers cannot guess.
+func newFetchID() string {
+	random := make([]byte, secretBytes)
+	_, _ = rand.Read(random) // never fails
+	return base64.RawURLEncoding.EncodeToString(random)
+}
 
-// open asks for the blocks.
-func (c *Client) open(ctx context.Context, f *Fetch, shared *Meeting) (*http.Response, error) {
-	body, err := json.Marshal(Ask{Format: f.Format, Names: packNames(f.Names), Request: f.Request, Shared: shared})
+// streamsGranted returns the number of streams that the giving side has answered the first one with.
+func streamsGranted(resp *http.Response, asked int) int {
+	n, err := strconv.Atoi(resp.Header.Get(headerStreams))
+	if err != nil || n < 1 || n > asked {
+		return 1
+	}
+	return n
+}
+
+// open asks for a stream of blocks.
+func (c *Client) open(ctx context.Context, f *Fetch, ask *Ask) (*http.Response, error) {
+	body, err := json.Marshal(ask)
 	if err != nil {
 		return nil, err
 	}
@@ -164,9 +189,9 @@ type statusError struct {
 
 func (e *statusError) Error() string { return fmt.Sprintf("status %d: %s", e.status, e.text) }
 
-// receive reads blocks.
-func receive(ctx context.Context, from *source, f *Fetch, to *arrivals) error {
-	for place := (cursor{block: f.Format.BlockBytes}); place.number < len(f.Names); place.pass() {
+// receive reads the blocks of a stream.
+func receive(ctx context.Context, from *source, to *arrivals, block, blocks int) error {
+	for place := (cursor{block: block}); place.number < blocks; place.pass() {
 		room, err := to.room(ctx)
 		if err != nil {
 			return err

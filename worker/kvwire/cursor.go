@@ -14,6 +14,9 @@ type cursor struct {
 // piece returns how many bytes the next frame has.
 func (c *cursor) piece() int { return min(c.block-c.at, pieceBytes) }
 
+// pieces returns how many pieces are left of the present block.
+func (c *cursor) pieces() int { return (c.block - c.at + pieceBytes - 1) / pieceBytes }
+
 // pass goes past the next piece. It reports whether that was the last one of a block.
 func (c *cursor) pass() (whole bool) {
 	if c.at += c.piece(); c.at == c.block {

@@ -26,8 +26,14 @@
 //
 // # Flow and memory
 //
-// Each fetch has a connection of its own, so TCP bounds what is under way. Each side holds
-// at most two buffers of bufferBytes for each fetch,
+// A fetch over TCP of 16 MiB or more comes in up to [StreamsMax] streams, because a connection is the work of
+// one processor at either end, and because clouds bound the speed of each. Each stream has a connection and
+// frames of its own and every n-th block, so that TCP bounds what is under way. The first stream is asked for with
+// all names, the number of streams that the taking side wants and a random id of the fetch. The header
+// Parley-Streams of its answer says how many there are: one if blocks go through shared memory. The others are
+// asked for with their number and that id, while the first one runs.
+//
+// Each side holds at most two buffers of bufferBytes for each fetch, which its streams divide,
 // and takes part in at most [Fetches] at once. Up to [Waits] more wait in the order in which
 // they came, as long as their deadline lasts, and hold nothing yet; others are refused as busy.
 // InFlight is the memory that is held now. Ending the context of either side ends the
@@ -60,10 +66,12 @@
 //	ticket.go  the right to read blocks of one worker
 //	stream.go  frames
 //	cursor.go  how blocks are divided into frames
+//	streams.go how a fetch is divided into streams
 //	follow.go  blocks that are being computed
 //	shared.go  payloads in memory that both sides share
 //	transport.go  how the taking side connects
-//	arrivals.go  pieces that have come and were not taken
+//	arrivals.go  pieces of a stream that have come and were not taken
+//	merge.go   blocks of all streams, in order
 //	batching.go  how much is read at once
 //	gate.go    how many fetches run, and what they hold
 //	server.go  the giving side

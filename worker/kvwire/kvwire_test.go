@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"io"
 	"math/rand/v2"
@@ -69,15 +70,15 @@ func (s *shelf) read(ctx context.Context, names []parley.BlockHash, first int, r
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at := slices.Index(s.names, names[0])
 	if s.batch > 0 {
 		names = names[:min(s.batch, len(names))]
 	}
-	for i := range names {
-		if at < 0 || at+i >= s.held || s.evicts > 0 && first >= s.evicts {
+	for _, name := range names {
+		at := slices.Index(s.names, name)
+		if at < 0 || at >= s.held || s.evicts > 0 && first >= s.evicts {
 			break
 		}
-		n += copy(room[n:], s.blocks[at+i][first:])
+		n += copy(room[n:], s.blocks[at][first:])
 		first = 0
 	}
 	return n, nil
@@ -91,7 +92,8 @@ type rig struct {
 	format Format     // of the server
 	mu     sync.Mutex // guards sent
 	sent   []Delivery
-	body   func(io.Reader) io.Reader // what becomes of an answer on its way; nil for nothing
+	body   func(io.Reader) io.Reader // what becomes of a stream on its way; nil for nothing
+	stream int                       // that body is for, -1 for all
 	taken  []byte
 	put    func(ctx context.Context, blocks ...[]byte) error // nil for one that takes all
 	follow func(request string) (<-chan struct{}, bool)
@@ -144,6 +146,17 @@ func (g *rig) fetch(ctx context.Context) (int, error) {
 		Request: g.asks})
 }
 
+// delivered returns what was sent in all streams of a fetch, and the first one's reason.
+func (g *rig) delivered() (sum Delivery) {
+	for _, d := range g.sent {
+		sum.Blocks, sum.Bytes = sum.Blocks+d.Blocks, sum.Bytes+d.Bytes
+		if d.Stream == 0 {
+			sum.Miss = d.Miss
+		}
+	}
+	return sum
+}
+
 // whole reports whether the first blocks were taken as they are, and no other.
 func (g *rig) whole(blocks int) bool {
 	return bytes.Equal(g.taken, slices.Concat(g.blocks[:blocks]...))
@@ -156,8 +169,13 @@ type tamper struct {
 }
 
 func (p *tamper) RoundTrip(r *http.Request) (*http.Response, error) {
+	var ask Ask
+	if copied, err := r.GetBody(); err == nil {
+		_ = json.NewDecoder(copied).Decode(&ask)
+	}
 	resp, err := p.RoundTripper.RoundTrip(r)
-	if err == nil && p.rig.body != nil && resp.StatusCode == http.StatusOK {
+	tampered := p.rig.body != nil && (p.rig.stream < 0 || ask.Stream == p.rig.stream)
+	if err == nil && tampered && resp.StatusCode == http.StatusOK {
 		body := resp.Body
 		resp.Body = struct {
 			io.Reader
@@ -203,7 +221,7 @@ func TestLargeBlocksComeInPieces(t *testing.T) {
 				const blocks = 5
 				format := testFormat
 				format.BlockBytes = size
-				g := &rig{shelf: newShelfOf(format, blocks)}
+				g := &rig{shelf: newShelfOf(format, blocks), client: Client{Config: Config{Streams: 2}}}
 				g.evicts = evicts
 				want, miss := blocks, ""
 				if evicts > 0 {
@@ -227,8 +245,8 @@ func TestLargeBlocksComeInPieces(t *testing.T) {
 						t.Errorf("%d bytes came in pieces of %d", len(g.taken), largest)
 					}
 				})
-				if g.sent[0].Blocks != want || g.sent[0].Miss != miss {
-					t.Errorf("%+v was sent", g.sent[0])
+				if whole := g.delivered(); whole.Blocks != want || whole.Miss != miss {
+					t.Errorf("%+v was sent", whole)
 				}
 			})
 		}
@@ -394,6 +412,21 @@ func TestStalledReceiver(t *testing.T) {
 	})
 }
 
+// A flip changes a byte.
+type flip struct {
+	io.Reader
+	left int
+}
+
+func (f *flip) Read(b []byte) (int, error) {
+	n, err := f.Reader.Read(b)
+	if f.left >= 0 && f.left < n {
+		b[f.left] ^= 0x10
+	}
+	f.left -= n
+	return n, err
+}
+
 type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
@@ -534,6 +567,13 @@ func TestTickets(t *testing.T) {
 	}
 }
 
+// takeAll takes blocks that come in one stream.
+func takeAll(ctx context.Context, cancel context.CancelFunc, from *source, f *Fetch) (int, error) {
+	m := newMerge(f.Format.BlockBytes, len(f.Names), 1, 2*f.Format.BlockBytes)
+	m.receive(0, func() error { return receive(ctx, from, m.streams[0], f.Format.BlockBytes, len(f.Names)) })
+	return m.take(ctx, cancel, f.Names, f.Put)
+}
+
 // FuzzStream reads frames from any bytes: blocks that are taken have the sum that was sent.
 func FuzzStream(f *testing.F) {
 	s := newShelf(2)
@@ -554,8 +594,7 @@ func FuzzStream(f *testing.F) {
 		}}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		_, err := take(ctx, cancel, &source{Reader: from}, ask,
-			newArrivals(testFormat.BlockBytes, 2*testFormat.BlockBytes))
+		_, err := takeAll(ctx, cancel, &source{Reader: from}, ask)
 		blocks := len(taken) / testFormat.BlockBytes
 		if len(taken)%testFormat.BlockBytes != 0 || err == nil && blocks != len(s.names) {
 			t.Fatalf("%d bytes were taken: %v", len(taken), err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strconv"
 	"time"
 
 	"parley"
@@ -33,6 +34,11 @@ type Ask struct {
 	Request string `json:"request,omitempty"`
 	// Shared is where a worker on the same host gets memory to write blocks to; nil if there is none.
 	Shared *Meeting `json:"shared,omitempty"`
+	// Streams is in how many streams the blocks are wanted at most, Stream which of them this is, from 0, and
+	// Fetch an id that all of them have in common. Without Streams there is one.
+	Streams int    `json:"streams,omitempty"`
+	Stream  int    `json:"stream,omitempty"`
+	Fetch   string `json:"fetch,omitempty"`
 }
 
 // names returns the names as such.
@@ -70,11 +76,14 @@ type Holder struct {
 
 // A Server gives blocks to other workers. The zero value is ready.
 type Server struct {
-	gate gate
+	gate    gate
+	fetches runningFetches
 }
 
-// A Delivery is what a fetch was answered with.
+// A Delivery is what a stream of a fetch was answered with.
 type Delivery struct {
+	// Stream is its number; a fetch is counted by its first one, 0.
+	Stream int
 	Blocks int
 	Bytes  int64
 	// Shared: they went through shared memory.
@@ -86,7 +95,7 @@ type Delivery struct {
 // InFlight returns how many bytes of buffers are held.
 func (s *Server) InFlight() int64 { return s.gate.bytes() }
 
-// Serve answers a fetch. An error is one that the client can still be told of.
+// Serve answers one stream of a fetch. An error is one that the client can still be told of.
 func (s *Server) Serve(w http.ResponseWriter, r *http.Request, from Holder) (Delivery, error) {
 	var ask Ask
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, askMax)) // to its end: only then is a hang-up noticed
@@ -101,9 +110,22 @@ func (s *Server) Serve(w http.ResponseWriter, r *http.Request, from Holder) (Del
 	if err != nil {
 		return Delivery{Miss: "malformed"}, err
 	}
+	var sent Delivery
 	if what := from.Format.Difference(&ask.Format); what != "" {
-		return Delivery{Miss: "incompatible"}, parley.Errorf(parley.Conflict, "the workers differ in their %s", what)
+		sent.Miss = "incompatible"
+		err = parley.Errorf(parley.Conflict, "the workers differ in their %s", what)
+	} else if ask.Stream == 0 {
+		sent, err = s.serveFirst(w, r, from, &ask, names)
+	} else {
+		sent, err = s.serveOther(w, r, from, &ask, names)
 	}
+	sent.Stream = ask.Stream
+	return sent, err
+}
+
+// serveFirst answers the first stream of a fetch, which has a place at the gate until all of them have ended.
+func (s *Server) serveFirst(w http.ResponseWriter, r *http.Request, from Holder, ask *Ask,
+	names []parley.BlockHash) (Delivery, error) {
 	size := bufferSize(from.Format.BlockBytes, len(names))
 	if err := s.gate.enter(r.Context(), 2*size); errors.Is(err, errBusy) {
 		return Delivery{Miss: "busy"},
@@ -117,9 +139,41 @@ func (s *Server) Serve(w http.ResponseWriter, r *http.Request, from Holder) (Del
 		return Delivery{Miss: "malformed"}, parley.Errorf(parley.InvalidRequest, "%v", err)
 	}
 	defer shared.close()
-	w.Header().Set("Content-Type", "application/octet-stream")
 	to := &patientWriter{to: w, control: http.NewResponseController(w), shared: shared}
-	return stream(r.Context(), to, &reader{Holder: from, request: ask.Request}, names, size), nil
+	if shared != nil {
+		ask.Streams = 1
+	}
+	if others := s.fetches.begin(ask.Fetch, ask.Streams); others == nil {
+		ask.Streams = 1
+	} else {
+		defer func() {
+			_ = to.control.Flush() // if blocks are gone, the other streams run in vain
+			s.fetches.end(r.Context(), ask.Fetch, others)
+			_ = to.extend() // for the end of the answer
+		}()
+	}
+	w.Header().Set(headerStreams, strconv.Itoa(ask.Streams))
+	return give(r.Context(), to, from, ask, names, size), nil
+}
+
+// serveOther answers another stream of a fetch whose first one runs.
+func (s *Server) serveOther(w http.ResponseWriter, r *http.Request, from Holder, ask *Ask,
+	names []parley.BlockHash) (Delivery, error) {
+	end, ok := s.fetches.join(ask.Fetch, ask.Stream, ask.Streams)
+	if !ok {
+		return Delivery{Miss: "malformed"}, parley.Invalid("stream",
+			"stream %d of %d is not one that a running fetch still waits for", ask.Stream, ask.Streams)
+	}
+	defer end()
+	to := &patientWriter{to: w, control: http.NewResponseController(w)}
+	return give(r.Context(), to, from, ask, names, bufferSize(from.Format.BlockBytes, len(names))), nil
+}
+
+// give sends the blocks of a stream. size is that of the buffers of all streams together.
+func give(ctx context.Context, to *patientWriter, from Holder, ask *Ask, names []parley.BlockHash, size int) Delivery {
+	to.to.Header().Set("Content-Type", "application/octet-stream")
+	names = partOf(names, ask.Stream, ask.Streams)
+	return stream(ctx, to, &reader{Holder: from, request: ask.Request}, names, size/ask.Streams)
 }
 
 // bufferSize is how large the buffers of a fetch are.
@@ -216,7 +270,7 @@ func fill(ctx context.Context, from *reader, names []parley.BlockHash, p batchin
 
 // A patientWriter gives the client stallMax for each write.
 type patientWriter struct {
-	to      io.Writer
+	to      http.ResponseWriter
 	control *http.ResponseController
 	shared  *sharedWriter // has the payloads of blocks; nil if they are written
 }
@@ -243,9 +297,17 @@ func (p *patientWriter) batch(f *batch, place *cursor, sent *Delivery) error {
 	return p.control.Flush()
 }
 
-func (p *patientWriter) Write(b []byte) (int, error) {
+// extend gives the client stallMax for the next write.
+func (p *patientWriter) extend() error {
 	err := p.control.SetWriteDeadline(time.Now().Add(stallMax))
-	if err != nil && !errors.Is(err, http.ErrNotSupported) {
+	if errors.Is(err, http.ErrNotSupported) {
+		return nil
+	}
+	return err
+}
+
+func (p *patientWriter) Write(b []byte) (int, error) {
+	if err := p.extend(); err != nil {
 		return 0, err
 	}
 	return p.to.Write(b)

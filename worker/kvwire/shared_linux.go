@@ -3,12 +3,14 @@ package kvwire
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"time"
 
@@ -20,6 +22,21 @@ const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
 func socketAddr(name string) *net.UnixAddr {
 	return &net.UnixAddr{Name: "@parley-blocks-" + name, Net: "unix"}
+}
+
+// Place names what processes must have in common to share memory: the host and the network namespace, in which the
+// socket has its name. It is empty if that is not known.
+func Place() string {
+	host, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	network, err := os.Readlink("/proc/self/ns/net")
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(append(host, network...))
+	return base64.RawURLEncoding.EncodeToString(sum[:secretBytes])
 }
 
 // An offer is memory that the giving side of a fetch may write to, if it is on the same host.

@@ -52,7 +52,7 @@ func startSharedWith(t *testing.T, g *rig, start func(*httptest.Server)) *shared
 		roots.AddCert(front.Certificate())
 		return &tls.Config{RootCAs: roots}
 	}
-	g.client = Client{HTTP: &http.Client{Transport: &tamper{NewTransport(secure), g}}, ShareFrom: 1}
+	g.client = Client{HTTP: &http.Client{Transport: &tamper{NewTransport(secure), g}}, Config: Config{ShareFrom: 1}}
 	t.Cleanup(func() {
 		g.client.HTTP.Transport.(*tamper).RoundTripper.(*http.Transport).CloseIdleConnections()
 		front.Close()
@@ -210,21 +210,6 @@ func TestDamagedSharedStreams(t *testing.T) {
 	}
 }
 
-// A flip changes a byte.
-type flip struct {
-	io.Reader
-	left int
-}
-
-func (f *flip) Read(b []byte) (int, error) {
-	n, err := f.Reader.Read(b)
-	if f.left >= 0 && f.left < n {
-		b[f.left] ^= 0x10
-	}
-	f.left -= n
-	return n, err
-}
-
 // TestPeersThatLeaveSharedMemory ends fetches on either side at every step.
 func TestPeersThatLeaveSharedMemory(t *testing.T) {
 	full := errors.New("full")
@@ -371,7 +356,8 @@ func TestUnsafeMemoryIsAMiss(t *testing.T) {
 		{&Meeting{Socket: unsafe.Socket}, http.StatusBadRequest, "malformed"},
 		{gone, http.StatusOK, ""},
 	} {
-		resp, err := s.client.open(t.Context(), &Fetch{URL: s.at, Format: testFormat, Names: s.names}, test.at)
+		resp, err := s.client.open(t.Context(), &Fetch{URL: s.at},
+			&Ask{Format: testFormat, Names: packNames(s.names), Shared: test.at})
 		status := http.StatusOK
 		if answer, ok := errors.AsType[*statusError](err); ok {
 			status = answer.status
@@ -444,7 +430,7 @@ func FuzzSharedStream(f *testing.F) {
 		inBand := bytes.IndexByte(data, kindBlock) >= 0
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		n, err := take(ctx, cancel, from, ask, newArrivals(testFormat.BlockBytes, 2*testFormat.BlockBytes))
+		n, err := takeAll(ctx, cancel, from, ask)
 		if len(taken) != n*testFormat.BlockBytes || err == nil && n != len(s.names) {
 			t.Fatalf("%d blocks, %d bytes: %v", n, len(taken), err)
 		}

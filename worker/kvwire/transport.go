@@ -18,7 +18,7 @@ func NewTransport(secure func() *tls.Config) *http.Transport {
 	transport := &http.Transport{
 		DialContext:         dialer.DialContext,
 		DisableCompression:  true,
-		MaxIdleConnsPerHost: Fetches,
+		MaxIdleConnsPerHost: Fetches * StreamsMax,
 		IdleConnTimeout:     time.Minute,
 		ReadBufferSize:      ioBytes,
 	}

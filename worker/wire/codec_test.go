@@ -103,8 +103,8 @@ func TestNothingOfARequestIsLost(t *testing.T) {
 func TestNothingOfADeltaIsLost(t *testing.T) {
 	var d parley.Delta
 	fill(t, reflect.ValueOf(&d).Elem(), rand.New(rand.NewPCG(3, 4)))
-	if got, want := len(d.Logprobs), reflect.TypeFor[parley.Delta]().NumField(); got == 0 || want != 17 {
-		t.Errorf("a delta has %d members: the codec knows 17", want)
+	if got, want := len(d.Logprobs), reflect.TypeFor[parley.Delta]().NumField(); got == 0 || want != 18 {
+		t.Errorf("a delta has %d members: the codec knows 18", want)
 	}
 	d.TextTokens, d.Usage.Estimated = 0, false // no engine of ours estimates
 	d.Usage.Transfer = nil                     // the delta has it

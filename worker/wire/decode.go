@@ -174,6 +174,8 @@ func (d *decoder) member(bit uint64, out *parley.Delta) {
 		out.Calls = d.calls()
 	case hasTransfer:
 		out.Transfer = d.transfer()
+	case hasCached:
+		out.CachedTokens = d.integer()
 	}
 }
 

@@ -27,6 +27,7 @@ const (
 	hasThoughts
 	hasCalls
 	hasTransfer
+	hasCached
 	hasUnknown
 )
 
@@ -37,6 +38,7 @@ func members(d *parley.Delta) (mask uint64) {
 		len(d.Embedding) > 0, d.Progress != nil, d.Finish != "", d.StopString != "", d.Usage != nil,
 		d.Usage != nil && d.Usage.Routing != nil, d.Routing != nil, d.Timings != nil,
 		d.Apart, d.Thoughts != "", len(d.Calls) > 0, d.Transfer != nil,
+		d.CachedTokens != 0,
 	} {
 		if there {
 			mask |= 1 << i
@@ -133,6 +135,8 @@ func (e *encoder) member(bit uint64, d *parley.Delta) {
 		e.calls(d.Calls)
 	case hasTransfer:
 		e.transfer(d.Transfer)
+	case hasCached:
+		e.number(int64(d.CachedTokens))
 	}
 }
 

@@ -13,7 +13,7 @@ const (
 	// Path makes a connection one of the wire; see [Server].
 	Path = "/parley/v1/generate"
 	// Protocol is what a connection is upgraded to, from HTTP/1.1.
-	Protocol = "parley-wire/6"
+	Protocol = "parley-wire/7"
 	// frameMax bounds a frame: a request with the longest prompts there are, or the
 	// log-probabilities of one.
 	frameMax = 256 << 20

@@ -20,7 +20,7 @@ func (h *holding) Generate(ctx context.Context, _ *parley.Request) iter.Seq2[par
 		h.came <- struct{}{}
 		select {
 		case <-wanted:
-			yield(parley.Delta{}, parley.Errorf(parley.Withdrawn, "taken back"))
+			yield(parley.Delta{}, parley.Errorf(parley.Withdrawn, "withdrawn"))
 		case <-ctx.Done():
 			yield(parley.Delta{}, ctx.Err())
 		}
