@@ -30,32 +30,32 @@ type Attempt struct {
 	// request, First when its first token came and Ended when it was done with. What
 	// did not happen is zero.
 	Terms, Sent, First, Ended time.Time
-	// Tokens is how many came.
+	// Tokens is the number of tokens received.
 	Tokens int
 	// End is how it ended: done, told, refused, failed, lost, moved, withdrawn, outrun or
 	// left; empty if it has not. Why is the error that ended it, if one did.
 	End, Why string
-	// Transfer is what came of blocks that it was to fetch from another worker, nil if
-	// there were none or it did not come to that.
+	// Transfer is the outcome of fetching blocks from another worker, nil if none were
+	// fetched.
 	Transfer *Transfer
-	// Timings is what the worker measured itself, nil if it did not tell; Usage what
-	// its answer cost, nil if it did not come to that.
+	// Timings are the worker's own measurements, nil if it reports none. Usage is nil if the
+	// attempt did not complete.
 	Timings *WorkerTimings
 	Usage   *Usage
 }
 
-// WorkerTimings are what a worker in another process measured of a request, by its own
-// clock and from the moment when it had come in. They come twice: as far as they
-// are known with the first token, in case the rest never comes, and whole at the end.
+// WorkerTimings are the measurements of a request by a remote worker, by its own clock and
+// from the arrival of the request there. They are sent twice: with the first token as far as
+// they are known, in case the connection is lost, and complete at the end.
 type WorkerTimings struct {
-	// Admitted is when it was read and let in, First when the first token and Whole
-	// when the end was given to the wire; 0 if that has not come.
+	// Admitted is when the request was read and admitted, First when the first token was
+	// written to the connection, and Whole when the end was; 0 if that has not happened.
 	Admitted time.Duration `json:",omitzero"`
 	First    time.Duration `json:",omitzero"`
 	Whole    time.Duration `json:",omitzero"`
-	// Paused is how long tokens lay ready because those before were not taken.
+	// Paused is how long tokens were ready while the gateway had not read the ones before.
 	Paused time.Duration `json:",omitzero"`
-	// Traced timings are in the trace by the worker's own doing.
+	// Traced is set if the worker itself exports its spans.
 	Traced bool `json:",omitzero"`
 }
 

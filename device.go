@@ -2,8 +2,8 @@ package parley
 
 import "strings"
 
-// A DeviceState is how a GPU is and what it does. A number that the GPU or its driver does
-// not report is nil, never 0. Shares are of 1.
+// A DeviceState is the state and utilisation of a GPU. A number that the GPU or its driver
+// does not report is nil, never 0. Shares are from 0 to 1.
 type DeviceState struct {
 	// Name is what the driver calls the GPU, and Driver the driver's version.
 	Name   string `json:"name"`
@@ -30,7 +30,7 @@ type DeviceState struct {
 	ClockMax       *float64 `json:"clock_max,omitempty"`
 	MemoryClock    *float64 `json:"memory_clock,omitempty"`
 	MemoryClockMax *float64 `json:"memory_clock_max,omitempty"`
-	// Power of at most PowerLimit watts is drawn.
+	// Power is drawn, in watts, of at most PowerLimit.
 	Power      *float64 `json:"power,omitempty"`
 	PowerLimit *float64 `json:"power_limit,omitempty"`
 	// Temperature is in degrees Celsius.
@@ -96,7 +96,7 @@ var DeviceGauges = []DeviceGauge{
 		func(d *DeviceState) **float64 { return &d.ECCErrors }},
 }
 
-// SetMetric sets what a metric of a device says. Label returns the value of one of its labels.
+// SetMetric sets the state from a metric of a device. Label returns the value of one of its labels.
 func (d *DeviceState) SetMetric(name string, value float64, label func(name string) string) {
 	switch name {
 	case DeviceInfoMetric:

@@ -1,13 +1,12 @@
-// Package parley holds the nouns of the platform: what a request is, what
-// comes back, how a block of context is named, and which errors a caller can
-// meet. Every other package speaks in these words, and this one imports
-// nothing but the standard library.
+// Package parley defines the types that all other packages share: requests,
+// deltas of answers, names of cached blocks, and errors. It imports only the
+// standard library.
 //
-// A prompt travels down the folders in the order they are listed in
-// ARCHITECTURE.md: the gateway parses it and turns it into tokens, a worker
-// takes the tokens, an engine computes, and the answer comes back as a stream
-// of deltas. Text exists only above the [Worker] line; below it there are
-// only token ids.
+// A prompt passes the folders in the order of ARCHITECTURE.md: the gateway
+// parses it and turns it into tokens, a worker takes the tokens, an engine
+// computes, and the answer returns as a stream of deltas. The code above
+// [Worker] handles text, the code below it handles token ids; only foreign
+// engines that take no ids are sent text.
 package parley
 
 // A Token is the number of one entry of a model's vocabulary.

@@ -15,11 +15,11 @@ const (
 	InvalidRequest Code = "invalid_request"
 	// Unprocessable: the caller must change the request, which an engine of another kind understood and refused.
 	Unprocessable Code = "unprocessable"
-	// ContextTooLong: the prompt and the wanted output do not fit the model's context.
+	// ContextTooLong: the prompt and the requested output do not fit the model's context.
 	ContextTooLong Code = "context_too_long"
 	// TooLarge: the request body is larger than the server reads.
 	TooLarge Code = "too_large"
-	// Unauthenticated: no valid key was shown.
+	// Unauthenticated: the request carries no valid key.
 	Unauthenticated Code = "unauthenticated"
 	// Forbidden: the key is valid but may not do this.
 	Forbidden Code = "forbidden"
@@ -35,17 +35,17 @@ const (
 	RateLimited Code = "rate_limited"
 	// QuotaExceeded: the caller's budget is spent; trying again does not help.
 	QuotaExceeded Code = "quota_exceeded"
-	// Overloaded: the server has no room now; try again later.
+	// Overloaded: the server has no capacity now; try again later.
 	Overloaded Code = "overloaded"
 	// Unavailable: the model is loading, draining or gone.
 	Unavailable Code = "unavailable"
-	// Cancelled: the caller left before the answer was complete.
+	// Cancelled: the caller hung up before the answer was complete.
 	Cancelled Code = "cancelled"
 	// DeadlineExceeded: the answer was not complete in the time allowed.
 	DeadlineExceeded Code = "deadline_exceeded"
-	// Withdrawn: the worker had not begun the request and gave it back; see [Withdrawal].
+	// Withdrawn: the worker had not begun the request when it was withdrawn; see [Withdrawal].
 	Withdrawn Code = "withdrawn"
-	// Internal: a fault of ours. The message is for the log, never for the caller.
+	// Internal: an error of the server. The message is for the log, never for the caller.
 	Internal Code = "internal"
 )
 
@@ -57,8 +57,8 @@ type Error struct {
 	Message string
 	// Param names the request field at fault, if there is one.
 	Param string
-	// Wait is how long to wait before trying again, where that is known; less
-	// than 0 says that the same request will not succeed later either.
+	// Wait is how long to wait before retrying, if known; negative means that the same
+	// request will not succeed later either.
 	Wait time.Duration
 }
 

@@ -2,12 +2,12 @@ package parley
 
 import "encoding/json"
 
-// A Grammar says which texts an answer may be. It is plain data, a tree: the
+// A Grammar describes which texts an answer may be. It is plain data, a tree: the
 // gateway builds it, an engine compiles it and then offers the sampler only
 // tokens that keep the answer inside it. It travels as JSON. The zero value is
 // not a grammar; a nil *Grammar in a [Request] leaves the answer free.
 //
-// An answer under a grammar ends by itself when nothing can follow, and may
+// An answer under a grammar ends when nothing can follow, and may
 // use the model's end token only where the text is complete. It is cut short
 // by MaxTokens and stop strings like any other.
 type Grammar struct {
@@ -15,8 +15,8 @@ type Grammar struct {
 	Kind GrammarKind `json:"kind"`
 	// Text is the literal, or the regular expression.
 	Text string `json:"text,omitempty"`
-	// Schema is a JSON Schema, and Strict refuses one that cannot be held in
-	// every point instead of leaving those points out.
+	// Schema is a JSON Schema. Strict refuses a schema that cannot be enforced completely,
+	// instead of ignoring the keywords that cannot be enforced.
 	Schema json.RawMessage `json:"schema,omitempty"`
 	Strict bool            `json:"strict,omitempty"`
 	// Parts are the members of a sequence or a choice, or the one that is repeated.
@@ -67,7 +67,7 @@ func Literal(text string) Grammar { return Grammar{Kind: GrammarLiteral, Text: t
 func Regex(expression string) Grammar { return Grammar{Kind: GrammarRegex, Text: expression} }
 
 // JSONSchema is the grammar of the JSON values that a schema allows. Strict
-// refuses a schema that says something the engine cannot hold an answer to.
+// refuses a schema that the engine cannot enforce completely.
 func JSONSchema(schema []byte, strict bool) Grammar {
 	return Grammar{Kind: GrammarSchema, Schema: schema, Strict: strict}
 }
@@ -90,10 +90,9 @@ func Repeat(part Grammar, least, most int) Grammar {
 // Optional is the grammar of part or nothing.
 func Optional(part Grammar) Grammar { return Repeat(part, 0, 1) }
 
-// FreeText is the grammar of any text in which each trigger is followed by
-// what it demands. This is how a model that may call tools is held to them:
-// it writes as it likes, and once it has written the opening of a call, it
-// must write a valid one.
+// FreeText is the grammar of any text in which each trigger is followed by its
+// Then. It constrains models that may call tools: the text is free, but once the
+// model has written the opening of a call, it must write a valid one.
 func FreeText(triggers ...GrammarTrigger) Grammar {
 	return Grammar{Kind: GrammarText, Triggers: triggers}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // A Request asks one model to continue one prompt, in one or more choices.
-// It is not changed after it was sent.
+// It must not be changed after it was sent.
 type Request struct {
 	// ID names the request in every log line it causes. Unique per server.
 	ID string `json:",omitzero"`
@@ -17,106 +17,103 @@ type Request struct {
 	Model string `json:",omitzero"`
 	// Prompt is the text to continue. At least one token.
 	Prompt []Token `json:",omitzero"`
-	// Turns are the conversation that Prompt was made from, if it was one: some
-	// foreign engines take nothing else. All others look at Prompt.
+	// Turns is the conversation that Prompt was rendered from, if there was one. It is
+	// for foreign engines that accept only conversations; all others use Prompt.
 	Turns []Turn `json:",omitzero"`
-	// Terms is what the client asked of the answer, before it became a part of
-	// Prompt and Grammar. Foreign engines that support less than Grammar look at
-	// it; nil if the client asked for nothing but an answer.
+	// Terms has the tools and formats that the client requested, which are also part of
+	// Prompt and Grammar. It is for foreign engines that do not support all of Grammar;
+	// nil if the client requested none.
 	Terms *Terms `json:"-"`
-	// Choices is how many continuations are wanted; 0 means one.
+	// Choices is the number of continuations; 0 means one.
 	Choices int `json:",omitzero"`
-	// MaxTokens bounds each continuation; 0 means as many as fit the context.
+	// MaxTokens is the limit of each continuation; 0 means as many as fit the context.
 	MaxTokens int `json:",omitzero"`
 	// Sampling says how tokens are chosen.
 	Sampling Sampling `json:",omitzero"`
 	// Stop says what ends a continuation early.
 	Stop Stop `json:",omitzero"`
-	// Grammar is what each continuation must be, nil for any text.
+	// Grammar is what each continuation must match; nil allows any text.
 	Grammar *Grammar `json:",omitzero"`
-	// FinishGrammar asks that a continuation under Grammar is complete when its
-	// tokens run out: once there is only room for the shortest completion left,
-	// that is what follows.
+	// FinishGrammar makes a continuation under Grammar complete when its tokens run
+	// out: once only the shortest completion still fits, the engine writes it.
 	FinishGrammar bool `json:",omitzero"`
-	// Logprobs asks for the log-probability of each chosen token, and
-	// TopLogprobs for that many alternatives beside it (0 to 20).
+	// Logprobs requests the log-probability of each chosen token, and TopLogprobs the
+	// number of alternatives with theirs (0 to 20).
 	Logprobs    bool `json:",omitzero"`
 	TopLogprobs int  `json:",omitzero"`
-	// PromptLogprobs asks for the log-probabilities of the prompt's own tokens.
+	// PromptLogprobs requests the log-probabilities of the prompt's tokens.
 	PromptLogprobs bool `json:",omitzero"`
-	// Progress asks for deltas that say how far the request is before its first
+	// Progress requests deltas with the progress of the request before its first
 	// token.
 	Progress bool `json:",omitzero"`
-	// Embed asks for what the model makes of the prompt, as one vector, instead
-	// of a continuation: the mean of the last hidden states of its tokens.
+	// Embed requests an embedding of the prompt instead of a continuation: the mean of
+	// the last hidden states of its tokens.
 	Embed bool `json:",omitzero"`
 
-	// Class is the request's rank, Tenant who pays for it. Tenants of a class
-	// share its turns evenly.
+	// Class is the priority class of the request, Tenant the organisation that pays for
+	// it. Tenants of a class have equal shares.
 	Class  Class  `json:",omitzero"`
 	Tenant string `json:",omitzero"`
-	// Purpose says what the answer is for; pools of workers may be kept for one.
+	// Purpose is what the answer is for; a pool of workers may be reserved for one purpose.
 	Purpose Purpose `json:",omitzero"`
-	// Objective is what the tenant was promised of this request, counted from its
-	// arrival at the gateway; the zero value promises nothing.
+	// Objective is the SLO of this request, counted from its arrival at the gateway; the
+	// zero value means none.
 	Objective SLO `json:",omitzero"`
-	// Waited is how long it has waited there for its turn.
+	// Waited is how long it was queued there.
 	Waited time.Duration `json:",omitzero"`
 	// Session names requests that continue each other, such as those of one
-	// conversation. A router prefers the worker that had the last one where it cannot
-	// see which tokens a worker has cached. Workers do not see it.
+	// conversation. If the router does not know which tokens a worker has cached, it prefers
+	// the worker of the session's last request. Workers do not see it.
 	Session string `json:"-"`
-	// Elsewhere are the codes of errors after which another model is asked, if no token has come: each worker is
-	// tried once then, and none that is down is waited for. Workers do not see it.
+	// Elsewhere has the error codes for which the gateway falls back to another model, before the first token: each
+	// worker is then tried once, without waiting for one that is down. Workers do not see it.
 	Elsewhere []Code `json:"-"`
-	// Thinking is for engines that are given text; in a prompt of tokens it is part of the prompt.
+	// Thinking is for engines that take text; a prompt of tokens contains it already.
 	Thinking Thinking `json:"-"`
-	// Background work is computed only in passes without other work: it
-	// gives way within one pass, and makes room first. While others always have
-	// work, one such request is let in at a time, after a wait that the engine is
-	// told.
+	// Background requests are computed only in passes without other work, and are
+	// preempted first. While there is always other work, the engine admits one of them at a
+	// time, after a configured wait.
 	Background bool `json:",omitzero"`
-	// Deadline is when the answer is worth nothing any more; zero means never.
-	// Expired work is dropped before it is computed.
+	// Deadline is when the answer becomes worthless; zero means never. The request is
+	// dropped if it has not begun by then.
 	Deadline time.Time `json:",omitzero"`
-	// Salt keeps the request's context from being shared with requests of
-	// another salt, but for its first PublicTokens tokens, such as a common system
-	// prompt: the blocks that lie in them are shared with all.
+	// Salt separates the cached context of requests with different salts, except for the
+	// blocks within the first PublicTokens tokens, such as a common system prompt, which
+	// all requests share.
 	Salt         Salt `json:",omitzero"`
 	PublicTokens int  `json:",omitzero"`
 	// SinkTokens, if positive, lets the text outgrow the context: its first SinkTokens
-	// tokens stay in view, and as many of the latest as there is room for; what
-	// stood between them is forgotten. With 0 a prompt that is too long is
-	// refused, and an answer ends where the context does.
+	// tokens and the latest tokens that fit stay in the context, and those between them are
+	// dropped. With 0 a prompt that is too long is refused, and an answer ends when the
+	// context is full.
 	SinkTokens int `json:",omitzero"`
 	// Retain is how long the request's context should stay in memory after it.
 	Retain time.Duration `json:",omitzero"`
-	// Fetch names a worker that holds the keys and values of the first tokens; nil if none
-	// is worth asking. Engines in other processes that are not ours do not see it.
+	// Fetch names a worker from which to fetch the keys and values of the first tokens; nil
+	// for none. Foreign engines do not see it.
 	Fetch *BlockSource `json:",omitzero"`
-	// Handoff is for a foreign engine that shares the request with another one; nil for one
-	// that answers alone.
+	// Handoff is for foreign engines that split the request between a prefill and a decode
+	// worker; nil otherwise.
 	Handoff *Handoff `json:"-"`
-	// Resume is what the choices have said already, on a worker that was lost;
-	// empty for a new answer, else one for each choice. What follows is what would
-	// have followed there: seeds, penalties, stop strings, the grammar and MaxTokens
-	// count what was said. Deltas and Usage.OutputTokens have only what is new.
+	// Resume has the tokens so far of each choice of an answer whose worker was lost; empty
+	// for a new answer. The answer continues as it would have there: seeds, penalties, stop
+	// strings, the grammar and MaxTokens include these tokens. Deltas and Usage.OutputTokens
+	// contain only new tokens.
 	Resume []Partial `json:",omitzero"`
 }
 
-// A Turn is what one side of a conversation said. Role is system, user,
-// assistant or tool.
+// A Turn is a message of a conversation. Role is system, user, assistant or tool.
 type Turn struct {
 	Role, Text string
-	// Calls are those that an assistant made; CallID is the call whose result a
-	// tool's turn is.
+	// Calls are the tool calls of an assistant. CallID is the call that a message of a
+	// tool answers.
 	Calls  []ToolCall `json:",omitzero"`
 	CallID string     `json:",omitzero"`
 }
 
 // A ToolCall is a call of a function. Arguments is a JSON object as text. In a
-// [Delta] it is a fragment: the first of an Index has ID and Name, and the
-// Arguments of all of them put together are the call's.
+// [Delta] it is a fragment: the first fragment of an Index has ID and Name, and the
+// Arguments of all fragments are concatenated.
 type ToolCall struct {
 	Index     int    `json:"index,omitempty"`
 	ID        string `json:"id,omitempty"`
@@ -124,30 +121,30 @@ type ToolCall struct {
 	Arguments string `json:"arguments,omitempty"`
 }
 
-// A Thinking is how much a model is asked to think before it answers. The zero value leaves that to the model.
+// Thinking is how much a model should think before it answers. The zero value leaves that to the model.
 type Thinking struct {
 	// Effort is one of none, minimal, low, medium, high, xhigh and max, or empty if the client does not say.
 	Effort string
-	// Wanted: the client asks for thoughts, of at most BudgetTokens if that is not 0.
+	// Wanted is set if the client requests thoughts, of at most BudgetTokens if that is not 0.
 	Wanted       bool
 	BudgetTokens int
 }
 
-// A Terms is what a client asked of an answer.
+// Terms are the tools and the format that a client requested.
 type Terms struct {
-	// Tools are the functions that may be called, empty if none may.
+	// Tools are the functions that may be called.
 	Tools []ToolFunction
 	// CallRequired: the answer must call one or more. OneCall: it calls at most one.
 	CallRequired, OneCall bool
-	// Format is what an answer that is not a call must be, nil for any text.
+	// Format is what an answer other than a call must match; nil allows any text.
 	Format *Grammar
 }
 
 // A ToolFunction is a function that may be called.
 type ToolFunction struct {
 	Name, Description string
-	// Parameters is the JSON schema of the arguments, nil if there are none. Strict:
-	// arguments that the schema does not allow must not be made.
+	// Parameters is the JSON schema of the arguments, nil if there are none. Strict means
+	// that arguments must match the schema.
 	Parameters json.RawMessage
 	Strict     bool
 }
@@ -159,14 +156,14 @@ func (a *Terms) Free() bool {
 		func(t ToolFunction) bool { return t.Strict })
 }
 
-// A Partial is how far one choice has got. One that is Done is not continued.
+// A Partial has the tokens so far of a choice, which continues unless it is Done.
 type Partial struct {
 	Tokens []Token
 	Done   bool
 }
 
-// A Purpose is what an answer is for. A user who types has far
-// less patience for a completion than for an answer in a conversation.
+// A Purpose is what an answer is for: an autocompletion must be much faster than an
+// answer in a conversation.
 type Purpose string
 
 // The purposes.
@@ -175,7 +172,7 @@ const (
 	ForComplete Purpose = "complete"
 )
 
-// A Class ranks requests. A higher class gets more turns, and memory first.
+// A Class is the priority class of a request. A higher class is served more often, and gets memory first.
 type Class uint8
 
 // The classes, lowest first.
@@ -184,7 +181,7 @@ const (
 	Pro
 	Enterprise
 
-	// Classes is how many there are.
+	// Classes is the number of classes.
 	Classes = 3
 )
 
@@ -234,7 +231,7 @@ type Stop struct {
 	IgnoreEnd bool `json:",omitzero"`
 }
 
-// A Model is what a worker says of a model it serves.
+// A Model describes a model that a worker serves.
 type Model struct {
 	// ID is the name that requests use.
 	ID string
@@ -249,6 +246,6 @@ type Worker interface {
 	Models() []Model
 	// Generate answers r. The sequence ends after the delta that carries
 	// Usage, or with an error. Leaving the loop, or ending ctx, cancels the
-	// request within one step and frees everything it held.
+	// request within one step and frees its resources.
 	Generate(ctx context.Context, r *Request) iter.Seq2[Delta, error]
 }

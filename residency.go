@@ -2,7 +2,7 @@ package parley
 
 import "time"
 
-// A Residency is how far a model that is loaded on demand is in memory.
+// A Residency is the loading state of a model that is loaded on demand.
 type Residency struct {
 	// Loading says that the model is being loaded; Waiting, that requests wait for room to load it.
 	Loading, Waiting bool

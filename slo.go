@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// An SLO is what users are promised of a request. A zero field promises nothing.
+// An SLO has the latency objectives of a request. A zero field means no objective.
 type SLO struct {
 	// TTFT is the longest wait for the first token, and CachedTTFT the longest
 	// where at least half of the prompt was cached.
@@ -18,13 +18,13 @@ type SLO struct {
 	TPOT time.Duration `json:",omitzero"`
 }
 
-// DefaultSLO is the promise unless another one is made.
+// DefaultSLO returns the SLO that applies if none is configured.
 func DefaultSLO() SLO {
 	return SLO{TTFT: time.Second, CachedTTFT: 700 * time.Millisecond, TPOT: 50 * time.Millisecond}
 }
 
 // FirstToken returns the longest wait for the first token of a request of which
-// cachedTokens of the prompt were cached; 0 if none is promised.
+// cachedTokens of the prompt were cached; 0 if there is no objective.
 func (s *SLO) FirstToken(promptTokens, cachedTokens int) time.Duration {
 	if s.CachedTTFT > 0 && promptTokens > 0 && 2*cachedTokens >= promptTokens {
 		return s.CachedTTFT
@@ -32,15 +32,15 @@ func (s *SLO) FirstToken(promptTokens, cachedTokens int) time.Duration {
 	return s.TTFT
 }
 
-// Met reports whether the promise was kept to a request that waited for its first
-// token, and then on average for each later one (0 if there were none).
+// Met reports whether a request met the SLO, given the wait for its first token and the mean
+// wait for each later one (0 if there were none).
 func (s *SLO) Met(ttft, tpot time.Duration, promptTokens, cachedTokens int) bool {
 	limit := s.FirstToken(promptTokens, cachedTokens)
 	return (limit == 0 || ttft <= limit) && (s.TPOT == 0 || tpot <= s.TPOT)
 }
 
-// An Objective promises an SLO to a share of the requests of some models, classes
-// and purposes.
+// An Objective is an SLO that a share of the requests of some models, classes and purposes
+// must meet.
 type Objective struct {
 	// Name identifies the objective in metrics, alerts and pages.
 	Name string
@@ -54,7 +54,7 @@ type Objective struct {
 	TTFTShare, TPOTShare float64
 }
 
-// The shares of an objective that names none.
+// The default shares of an objective.
 const (
 	TTFTShareDefault = 0.95
 	TPOTShareDefault = 0.99
@@ -71,12 +71,12 @@ func (o *Objective) Selects(model string, class Class, purpose Purpose) bool {
 
 func selects[T comparable](list []T, x T) bool { return len(list) == 0 || slices.Contains(list, x) }
 
-// Objectives are what a server promises. The first that selects a request holds for
+// Objectives are the objectives of a server. The first that selects a request applies to
 // it; the last selects all.
 type Objectives []Objective
 
 // NewObjectives returns the objectives of a list, with rest for the requests that
-// none of them selects. What an objective does not name is that of rest.
+// none of them selects. Fields that an objective leaves out come from rest.
 func NewObjectives(list []Objective, rest Objective) Objectives {
 	rest.Name, rest.Models, rest.Classes, rest.Purpose = DefaultObjective, nil, nil, ""
 	rest.TTFTShare = cmp.Or(rest.TTFTShare, TTFTShareDefault)
@@ -95,7 +95,7 @@ func NewObjectives(list []Objective, rest Objective) Objectives {
 	return all
 }
 
-// Of returns the index of the objective that holds for a request.
+// Of returns the index of the objective that applies to a request.
 func (o Objectives) Of(model string, class Class, purpose Purpose) int {
 	for i := range o {
 		if o[i].Selects(model, class, purpose) {

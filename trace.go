@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// A Trace names the place of a request in a trace that may span many programs, as
-// the header traceparent of W3C Trace Context does. The zero value is not a trace.
+// A Trace identifies a span in a distributed trace, like the header traceparent of W3C
+// Trace Context. The zero value is not a trace.
 type Trace struct {
 	ID   [16]byte
 	Span [8]byte

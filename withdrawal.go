@@ -5,18 +5,18 @@ import (
 	"sync"
 )
 
-// A Withdrawal lets the sender of a request take it back from a worker that has not
+// A Withdrawal lets the sender of a request withdraw it from a worker that has not
 // begun to compute it. The worker decides, between two steps, so that no request is
-// computed twice: one that it has not begun ends with an error of the code
-// [Withdrawn], and one that it has continues as if nothing had been asked. The zero
-// value is one that was not asked. It is safe for concurrent use.
+// computed twice: a request that it has not begun ends with an error of the code
+// [Withdrawn], and any other continues. The zero value is ready to use. It is safe
+// for concurrent use.
 type Withdrawal struct {
 	mu    sync.Mutex
 	asked bool
 	heed  func()
 }
 
-// Ask asks for the request back.
+// Ask withdraws the request if it has not begun.
 func (w *Withdrawal) Ask() {
 	w.mu.Lock()
 	first, heed := !w.asked, w.heed
@@ -27,8 +27,8 @@ func (w *Withdrawal) Ask() {
 	}
 }
 
-// Heed has f called when the request is asked for back: at once if it has been, and at
-// most once. With nil nothing is called any more.
+// Heed has f called when the sender withdraws the request: at once if it already has, and at
+// most once. With nil, nothing is called any more.
 func (w *Withdrawal) Heed(f func()) {
 	w.mu.Lock()
 	asked := w.asked
@@ -42,7 +42,7 @@ func (w *Withdrawal) Heed(f func()) {
 type withdrawalKey struct{}
 
 // WithWithdrawal returns a context in which a worker is asked for a request that can be
-// taken back.
+// withdrawn.
 func WithWithdrawal(ctx context.Context, w *Withdrawal) context.Context {
 	return context.WithValue(ctx, withdrawalKey{}, w)
 }

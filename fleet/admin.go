@@ -18,7 +18,6 @@ import (
 //	POST /fleet/workers/{name}/resume   work again
 //	POST /fleet/workers/{name}/sleep    give its memory back, when it has nothing to do; ?within as for drain
 //	POST /fleet/workers/{name}/wake     take it again
-//	GET  /fleet/findings                prompts that stopped being found in caches
 type Admin struct {
 	Fleet *Fleet
 	// Token lets its bearer operate the fleet; empty lets no token do so.
@@ -31,14 +30,11 @@ func (a Admin) MayOperate(secret string) bool {
 	return a.Token != "" && subtle.ConstantTimeCompare(want[:], shown[:]) == 1
 }
 
-// Handler returns what answers the paths under /fleet/workers and /fleet/findings.
+// Handler returns what answers the paths under /fleet/workers.
 func (a Admin) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /fleet/workers", func(w http.ResponseWriter, _ *http.Request) {
 		reply(w, http.StatusOK, map[string]any{"object": "list", "data": a.Fleet.Standings()})
-	})
-	mux.HandleFunc("GET /fleet/findings", func(w http.ResponseWriter, _ *http.Request) {
-		reply(w, http.StatusOK, map[string]any{"object": "list", "data": a.Fleet.Findings()})
 	})
 	for verb, do := range map[string]func(string, time.Duration) error{
 		"drain": a.Fleet.Drain, "sleep": a.Fleet.Sleep,

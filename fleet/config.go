@@ -15,70 +15,68 @@ import (
 	"parley/route"
 )
 
-// A Config says how a fleet treats its workers. The zero value works, but for
-// Pools and Models.
+// A Config configures a fleet. The zero value of every field works, except Pools and
+// Models.
 type Config struct {
-	// Models are what the fleet serves, whatever workers are up. Pools say for which
+	// Models are the models that the fleet serves, whatever workers are up. Pools select
 	// requests, in the order in which they are tried.
 	Models []parley.Model
 	Pools  []Pool
-	// Route weighs decisions.
+	// Route configures the router.
 	Route route.Config
-	// Breaker says when a worker that answers with errors gets no more; default
+	// Breaker says when a worker that answers with errors gets no more requests; default
 	// 2 failures in a row, fewer than Tries.
 	Breaker queue.BreakerConfig
-	// ProbeEvery is how often workers are asked how they are; default 1 s. One
-	// that does not answer within ProbeWait, default 2 s, ProbeFailures times in a
-	// row, default 2, is lost: its answers move.
+	// ProbeEvery is how often workers are probed; default 1 s. A worker that does not
+	// respond within ProbeWait, default 2 s, ProbeFailures times in a row, default 2, is
+	// lost: its answers fail over.
 	ProbeEvery, ProbeWait time.Duration
 	ProbeFailures         int
-	// SlowStart is how long it takes until a worker that came gets its full share;
-	// default 10 s, less than 0 none.
+	// SlowStart is how long it takes until a worker that joined gets its full share;
+	// default 10 s, negative means at once.
 	SlowStart time.Duration
-	// StallMax is how long a worker may be silent between two tokens before the
-	// answer moves; default 20 s, less than 0 for ever.
+	// StallMax is how long a worker may send nothing between two tokens before the answer
+	// fails over; default 20 s, negative means no limit.
 	StallMax time.Duration
 	// Tries is how many workers may answer a request with an error; default 3.
-	// Losses is how many may be lost with it in a row, without a token in between;
-	// default 24: it may be the request that kills them. Those count three times
-	// that were lost while it was alone there. If workers are also lost without
-	// it, the limit is three times as high.
+	// Losses is how many workers may be lost with it in a row, without a token in between;
+	// default 24: it may be a poison request. A worker that was lost while it had no other
+	// request counts three times. If workers are also lost without this request, the limit
+	// is three times as high.
 	Tries, Losses int
-	// ReplayShare is how many tokens may be computed again for each that was useful;
-	// default 1. ReplayBurst is how many at once, default 262,144.
+	// ReplayShare is how many tokens may be recomputed for each useful one; default 1.
+	// ReplayBurst is how many may be recomputed at once, default 262,144.
 	ReplayShare float64
 	ReplayBurst int
-	// HedgeAfter has a second worker compute a request whose first token has not
-	// come by then: the one that is first answers. 0 does not.
+	// HedgeAfter sends a request to a second worker if its first token has not arrived by
+	// then; the faster one answers. 0 disables this.
 	HedgeAfter time.Duration
-	// NoTransfers has workers compute what other workers hold, instead of fetching it.
+	// NoTransfers has workers compute context that others hold, instead of fetching it.
 	NoTransfers bool
-	// WarmMax is how long a worker that comes or wakes fetches what others were asked for
-	// lately, before it gets requests; default 5 s, less than 0 not at all.
+	// WarmMax is how long a worker that joins or wakes fetches recently used context, before
+	// it gets requests; default 5 s, negative means not at all.
 	WarmMax time.Duration
 	// WaitMax is how long a request waits while no worker can take it; default 30 s.
 	WaitMax time.Duration
-	// EmptyWait is the same for a request that has not begun and of whose pools no
-	// worker is up; default 5 s.
+	// EmptyWait is the same for a request that has not begun while no worker of its pools
+	// is up; default 5 s.
 	EmptyWait time.Duration
 	// WakeMax is how long a worker may take to wake; default 5 minutes. Requests
 	// that wait for it wait as long.
 	WakeMax time.Duration
-	// Watch bounds the watch over prompts that are no longer found in caches.
-	Watch route.WatchConfig
-	// Now is the clock; nil means time.Now. Log records what happens to workers; nil
-	// discards it. Registry takes metrics; nil keeps none.
+	// Now is the clock; nil means time.Now. Log records the events of workers; nil discards
+	// them. Registry receives the metrics; nil discards them.
 	Now      func() time.Time
 	Log      *slog.Logger
 	Registry prometheus.Registerer
 }
 
-// A Pool says which requests its workers serve. Empty fields exclude none; but answers to
+// A Pool selects the requests that its workers serve. Empty fields select all; but
 // conversations and completions never share workers unless Purpose is [AnyPurpose].
 type Pool struct {
-	// Name is what members say they belong to.
+	// Name identifies the pool to its members.
 	Name string
-	// Models, Tenants and Classes are those served.
+	// Models, Tenants and Classes are the served ones.
 	Models  []string
 	Tenants []string
 	Classes []parley.Class
@@ -89,7 +87,7 @@ type Pool struct {
 // AnyPurpose is the purpose of a pool whose workers are shared.
 const AnyPurpose parley.Purpose = "any"
 
-// DefaultPool is the pool of a fleet that has no need of more: it serves all.
+// DefaultPool is the pool of a fleet without pools: it serves all requests.
 func DefaultPool() Pool { return Pool{Name: "default", Purpose: AnyPurpose} }
 
 // admits reports whether a request may be served here.

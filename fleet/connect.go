@@ -164,6 +164,7 @@ func probeRemote(ctx context.Context, remote *worker.Remote, block int) (Conditi
 		ReadySeconds:   s.ReadySeconds,
 		Format:         s.Format,
 		BlockBytes:     s.BlockBytes,
+		Place:          s.Place,
 		Role:           s.Role,
 		Device:         s.Device,
 	}, nil

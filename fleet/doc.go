@@ -1,12 +1,12 @@
-// Package fleet is the live set of workers. Towards the gateway it is one
-// [parley.Worker]; behind that it knows which workers are healthy, picks one for
-// each request by its cache and load ([parley/route]), and when one is lost mid-answer
-// has another resume where it stopped.
+// Package fleet is the live set of workers. To the gateway it is one
+// [parley.Worker]. It tracks which workers are healthy, picks one for each
+// request by cache and load ([parley/route]), and when one is lost mid-answer has
+// another worker resume the answer.
 //
 // # Members and pools
 //
-// A [Member] is a worker and what is known of it. It belongs to a [Pool], which
-// says which requests it serves. A request goes to the first pool that admits it and has
+// A [Member] is a worker with its state. It belongs to a [Pool], which says
+// which requests it serves. A request goes to the first pool that admits it and has
 // a worker up, and to no other.
 //
 // # One request
@@ -19,17 +19,17 @@
 //	reuse.go     what workers learn from each other about evicting blocks
 //	judge.go     what a failure means: retry elsewhere, or fail the request
 //	ordeal.go    whether a request kills workers (poison), or is unlucky
-//	withdraw.go  requests that workers have not begun, taken back ([parley/fleet/withdraw])
+//	withdraw.go  withdraws requests that workers have not begun ([parley/fleet/withdraw])
 //	budget.go    the budget of recomputation after failures
 //	health.go    probes; which workers are up, warming up, draining or lost
-//	warm.go      what a worker that comes fetches from the others
+//	warm.go      what a worker that joins fetches from the others
 //	handover.go  what the others fetch from a worker that stops
 //	sleep.go     sleeping workers, and waking them for requests
 //	member.go    one worker: its breaker, its streams, its events
-//	seats.go     the models that the router knows it for, also when they change
-//	status.go    what operators are shown
+//	seats.go     the models of a worker, which may change
+//	status.go    the state of workers for operators
 //
-// # What is promised
+// # Guarantees
 //
 // The client's stream continues after a worker is lost without a token lost,
 // repeated or altered. It is replayed as prompt and tokens so far
@@ -38,9 +38,10 @@
 // token ids and can resume; with others an answer that has begun cannot be
 // moved, and its client gets an error.
 //
-// Failures cannot multiply the load. What is computed again is paid from a
-// budget that useful work fills; when it is spent, failovers wait for it instead
-// of failing. A worker that refuses connections is out at the first refusal, so
-// it does not eat the tries of a request; one that answers with errors is out
-// when its breaker opens, which takes fewer failures than a request has tries.
+// Failures cannot multiply the load. Recomputed tokens are paid from a budget
+// that useful work fills; when it is spent, failovers wait for it instead of
+// failing. A worker that refuses connections gets no requests after the first
+// refusal, so it does not use up the attempts of a request; one that answers with
+// errors gets none when its breaker opens, which takes fewer failures than a
+// request has attempts.
 package fleet

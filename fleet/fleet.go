@@ -28,7 +28,6 @@ func New(cfg Config) (*Fleet, error) {
 	f := &Fleet{
 		cfg:     cfg,
 		router:  router,
-		watch:   route.NewWatch(cfg.Watch),
 		budgets: map[string]*budget{},
 		changed: newPeriod(),
 	}
@@ -183,7 +182,7 @@ func (f *Fleet) Drain(name string, within time.Duration) error {
 }
 
 // evacuate moves the answers of a worker, unless the drain that this was for was
-// taken back or is not the latest.
+// withdrawn or is not the latest.
 func (f *Fleet) evacuate(m *member, drain int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

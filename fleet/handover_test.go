@@ -92,6 +92,62 @@ func TestAWorkerThatStopsHandsOver(t *testing.T) {
 	}
 }
 
+// TestAReceiverFailsLate has one of two workers that fetch from a third find the first prompt gone, and fail at the
+// second: the other one is asked for what both should have had.
+func TestAReceiverFailsLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const prompts = 4
+		var mu sync.Mutex
+		asked := 0 // of the one that fails
+		ill := scripted(func(_ context.Context, _ *parley.Request, yield func(parley.Delta, error) bool) {
+			mu.Lock()
+			defer mu.Unlock()
+			if asked++; asked == 1 {
+				yield(parley.Delta{Transfer: &parley.Transfer{Miss: "gone"}, Usage: &parley.Usage{}}, nil)
+				return
+			}
+			yield(parley.Delta{}, errors.New("no memory"))
+		})
+		fetched := map[parley.Token]bool{}
+		well := scripted(func(_ context.Context, r *parley.Request, yield func(parley.Delta, error) bool) {
+			mu.Lock()
+			defer mu.Unlock()
+			fetched[r.Prompt[0]] = true
+			yield(parley.Delta{Transfer: &parley.Transfer{CameTokens: 496}, Usage: &parley.Usage{}}, nil)
+		})
+		old, listening := stopping(t)
+		f := newFleet(t, Config{SlowStart: -1}, old.Member)
+		synctest.Wait()
+		var all []*parley.Request
+		for i := range prompts {
+			r := &parley.Request{Model: modelID, Prompt: make([]parley.Token, 500), MaxTokens: 1}
+			r.Prompt[0] = parley.Token(i)
+			if _, err := hear(t.Context(), f, r); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, r)
+		}
+		for name, s := range map[string]scripted{"ill": ill, "well": well} {
+			if err := f.Join(s.warmable(name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(10 * time.Second)
+		for _, r := range all {
+			f.holds("old", r)
+		}
+		old.say(Condition{Instance: "one", Draining: true, MoveWithin: time.Minute})
+		for f.stateOf("old") != Draining || listening() {
+			time.Sleep(time.Millisecond)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if asked != prompts/2 || len(fetched) != prompts {
+			t.Errorf("one was asked %d times, and the other one fetched %d prompts", asked, len(fetched))
+		}
+	})
+}
+
 // A stoppable is a worker that says what a test has it say.
 type stoppable struct {
 	Member

@@ -18,7 +18,7 @@ var (
 	// errUnseated: it was started again without the model of the answer.
 	errUnseated = errors.New("the worker no longer has the model")
 	// errWithdrawn: it has not begun the answer.
-	errWithdrawn = errors.New("the request was taken back")
+	errWithdrawn = errors.New("the request was withdrawn")
 )
 
 // A judgement is what the end of an attempt means for the dispatch and for the worker.
@@ -37,7 +37,7 @@ const (
 	lost
 	// moved: we broke it off ourselves.
 	moved
-	// withdrawn: it was taken back before it had begun.
+	// withdrawn: it was withdrawn before it had begun.
 	withdrawn
 )
 

@@ -84,9 +84,10 @@ type Condition struct {
 	// What a [route.Status] and a [Member] say; 0 if it is not known.
 	UsedTokens, WaitingTokens, Running, CapacityTokens int
 	// Format names what the bytes of its blocks depend on, empty if they cannot be moved,
-	// and BlockBytes is their size.
+	// BlockBytes is their size, and Place where it can share memory with others; empty if it cannot.
 	Format     string
 	BlockBytes int
+	Place      string
 	// Role is what it should do of requests.
 	Role parley.WorkerRole
 	// Seats is how many requests it computes at once, 0 if it does not say; Waiting

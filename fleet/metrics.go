@@ -17,32 +17,30 @@ func newMetrics(f *Fleet, registry prometheus.Registerer) (*metrics, error) {
 			Help: "Failovers that waited because the recomputation budget was spent."}),
 		waits: prometheus.NewCounter(prometheus.CounterOpts{Name: "parley_fleet_waits_total",
 			Help: "Times a request waited because no worker had capacity."}),
-		breaks: prometheus.NewCounter(prometheus.CounterOpts{Name: "parley_fleet_prefix_breaks_total",
-			Help: "Families of prompts that stopped hitting the cache because their prefix changes."}),
 	}
 	m.hedges = prometheus.NewCounter(prometheus.CounterOpts{Name: "parley_fleet_hedges_total",
 		Help: "Requests hedged to a second worker because no token had arrived in time."})
 	m.wakes = prometheus.NewCounter(prometheus.CounterOpts{Name: "parley_fleet_wakes_total",
 		Help: "Times a worker was woken, by operators or for a request."})
 	m.withdrawn = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "parley_fleet_withdrawn_total",
-		Help: "Requests taken back from a worker that had not begun them, by reason."}, []string{"why"})
+		Help: "Requests withdrawn from a worker that had not begun them, by reason."}, []string{"why"})
 	m.transfers = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "parley_kv_transfer_decisions_total",
-		Help: "Requests sent with a worker to fetch blocks from (decided), and what came of that: whole, or why not."},
+		Help: "Requests sent with a worker to fetch blocks from (decided), and the outcomes: whole, or why not."},
 		[]string{"outcome"})
 	m.transferTokens = prometheus.NewCounter(prometheus.CounterOpts{Name: "parley_kv_transfer_tokens_total",
 		Help: "Prompt tokens that workers fetched from others instead of computing them."})
 	m.warmUps = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "parley_kv_transfer_warm_ups_total",
-		Help: "Workers that fetched blocks before they got requests, by outcome: whole, or why not all came."},
+		Help: "Workers that warmed up, by outcome: whole, or why blocks were missing."},
 		[]string{"outcome"})
 	m.warmTokens = prometheus.NewCounter(prometheus.CounterOpts{Name: "parley_kv_transfer_warm_up_tokens_total",
-		Help: "Tokens whose blocks workers fetched before they got requests."})
+		Help: "Tokens whose blocks workers fetched to warm up."})
 	m.handedTokens = prometheus.NewCounter(prometheus.CounterOpts{Name: "parley_kv_transfer_hand_over_tokens_total",
 		Help: "Tokens whose blocks workers fetched from one that was about to stop."})
 	if registry == nil {
 		return m, nil
 	}
 	return m, errors.Join(registry.Register(m.moves), registry.Register(m.delayed), registry.Register(m.waits),
-		registry.Register(m.breaks), registry.Register(m.hedges), registry.Register(m.wakes),
+		registry.Register(m.hedges), registry.Register(m.wakes),
 		registry.Register(m.withdrawn), registry.Register(m.transfers), registry.Register(m.transferTokens),
 		registry.Register(m.warmUps), registry.Register(m.warmTokens), registry.Register(m.handedTokens),
 		registry.Register(standings{f}), registry.Register(deviceStandings{f}))

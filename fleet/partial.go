@@ -49,6 +49,7 @@ func (s *partialAnswer) add(d *parley.Delta, now time.Time) {
 	if s.pieces() == 0 && d.Count() > 0 {
 		s.first = now
 	}
+	s.cached = max(s.cached, d.CachedTokens)
 	w.Tokens = append(w.Tokens, d.Tokens...)
 	w.Done = w.Done || d.Finish != ""
 	s.tokens += len(d.Tokens)

@@ -70,8 +70,8 @@ func (f *Fleet) PoolsFor(r *parley.Request) []string {
 	return slices.Concat(up, asleep, empty)
 }
 
-// ready counts the workers of a pool that get work for a model, and reports whether
-// one could be woken or have its warm-up cut short. The lock is held.
+// ready counts the workers of a pool that get work for a model, and reports, if there are
+// none, whether one could be woken or have its warm-up cut short. The lock is held.
 func (f *Fleet) ready(model, pool string) (n int, wakes bool) {
 	now := f.cfg.Now()
 	for _, m := range f.members {
@@ -84,8 +84,11 @@ func (f *Fleet) ready(model, pool string) (n int, wakes bool) {
 			}
 		}
 	}
+	if n > 0 || wakes {
+		return n, wakes
+	}
 	able := func(m *member) bool { _, serves := m.seat(model); return serves && m.Pool == pool }
-	return n, wakes || f.sleeper(able) != nil
+	return 0, f.sleeper(able) != nil
 }
 
 // Ready returns how many workers of a pool get work for a model, so that a queue in

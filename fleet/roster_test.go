@@ -18,7 +18,6 @@ import (
 
 	"parley"
 	"parley/fleet/discover"
-	"parley/route"
 	"parley/worker"
 )
 
@@ -178,7 +177,6 @@ func TestAdmin(t *testing.T) {
 			state        State
 		}{
 			{"GET", "/fleet/workers", 200, Up},
-			{"GET", "/fleet/findings", 200, ""},
 			{"POST", "/fleet/workers/a/drain?within=soon", 400, ""},
 			{"POST", "/fleet/workers/a/drain", 200, Draining},
 			{"POST", "/fleet/workers/a/resume", 200, Up},
@@ -200,38 +198,6 @@ func TestAdmin(t *testing.T) {
 		}
 		if (Admin{Fleet: f}).MayOperate("") {
 			t.Error("without a token the empty secret may operate")
-		}
-	})
-}
-
-// TestPromptsThatChange puts a number that counts up near the beginning of prompts
-// that were alike before: the operator is told which block changed, and where. The log
-// says so without the tokens of the prompt.
-func TestPromptsThatChange(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var log strings.Builder
-		f, _ := two(t, Config{Watch: route.WatchConfig{BlockTokens: 16}, Log: slog.New(slog.NewTextHandler(&log, nil))})
-		for i := range 160 {
-			r := ask(1)
-			r.Tenant, r.Prompt = "acme", make([]parley.Token, 200)
-			for j := range r.Prompt {
-				r.Prompt[j] = parley.Token(j % 50)
-			}
-			if i >= 100 {
-				r.Prompt[36], r.Prompt[37] = parley.Token(i%60), parley.Token(i%7)
-			}
-			if _, err := hear(t.Context(), f, r); err != nil {
-				t.Fatal(err)
-			}
-		}
-		found := f.Findings()
-		if len(found) != 1 || found[0].Block != 2 || found[0].From != 36 || found[0].To != 38 ||
-			found[0].Tenant != "acme" {
-			t.Errorf("%+v", found)
-		}
-		if text := log.String(); !strings.Contains(text, "prompt prefix changed") ||
-			strings.Contains(text, "was=\"[") || strings.Contains(text, "now=\"[") {
-			t.Errorf("the log has tokens of the prompt: %s", text)
 		}
 	})
 }

@@ -129,11 +129,12 @@ func (t *dispatch) ride(ctx context.Context, l *attempt,
 }
 
 // take notes a delta, and puts right what a worker cannot know. It reports false if the
-// attempt was taken back before its first token.
+// attempt was withdrawn before its first token.
 func (t *dispatch) take(l *attempt, d *parley.Delta, now time.Time) bool {
 	if n := d.Count(); n > 0 && !t.fleet.earn(l, n, now) {
 		return false
 	}
+	d.CachedTokens = t.cachedAtFirst(l, d)
 	t.said.add(d, now)
 	if !l.shown {
 		l.shown, d.Routing = true, l.routing
@@ -144,7 +145,19 @@ func (t *dispatch) take(l *attempt, d *parley.Delta, now time.Time) bool {
 	return true
 }
 
-// earn notes that n tokens of an attempt came, unless it was taken back.
+// cachedAtFirst returns what the first delta of an answer says of its prompt: nothing where another
+// worker had begun the answer, and without what a worker for prompts has just computed.
+func (t *dispatch) cachedAtFirst(l *attempt, d *parley.Delta) int {
+	if t.said.begun() {
+		return 0
+	}
+	if came := l.record.Transfer; came != nil && l.flow.blocks.prompt != nil {
+		return max(0, d.CachedTokens-came.CameTokens)
+	}
+	return d.CachedTokens
+}
+
+// earn notes that n tokens of an attempt came, unless it was withdrawn.
 func (f *Fleet) earn(l *attempt, n int, now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -167,7 +180,7 @@ func (t *dispatch) arrive(l *attempt, last *parley.Usage) *parley.Usage {
 	} else {
 		u = new(*last)
 		if t.back.times > 0 {
-			u.Queued += l.sent.Sub(t.back.since) // with the workers that it was taken back from
+			u.Queued += l.sent.Sub(t.back.since) // with the workers that it was withdrawn from
 		}
 	}
 	u.Routing = l.routing

@@ -25,16 +25,14 @@ type Fleet struct {
 
 	mu      sync.Mutex
 	router  *route.Router
-	watch   *route.Watch
 	members []*member
 	// budgets are what may be computed again, for each pool: one whose workers fail
 	// does not delay the answers of another.
 	budgets map[string]*budget
 	// changed ends when a worker may take what waited.
-	changed  period
-	findings cacheFindings
-	recent   recentPrompts
-	// line has what was taken back from workers that had not begun it.
+	changed period
+	recent  recentPrompts
+	// line has what was withdrawn from workers that had not begun it.
 	line returnLine
 	// deaths counts workers that were up and were lost.
 	deaths atomic.Uint64
@@ -146,7 +144,7 @@ type attempt struct {
 	// sent is when a worker was found; record is what people are told.
 	sent   time.Time
 	record record
-	// back says whether the attempt is taken back.
+	// back says whether the attempt is withdrawn.
 	back returnable
 }
 
@@ -173,10 +171,10 @@ type attemptBlocks struct {
 	prompt *attempt
 }
 
-// A returnable is what is known of an attempt that may be taken back from its worker before
+// A returnable is what is known of an attempt that may be withdrawn from its worker before
 // it has begun. The fleet's lock guards it.
 type returnable struct {
-	// class is the request's, and withdrawn how often it was taken back before.
+	// class is the request's, and withdrawn how often it was withdrawn before.
 	class     parley.Class
 	withdrawn int
 	// request asks a worker that decides itself; see [Member.Withdraws].
@@ -194,7 +192,7 @@ type returnable struct {
 	begun chan struct{}
 }
 
-// returns is what is known of a dispatch that was taken back.
+// returns is what is known of a dispatch that was withdrawn.
 type returns struct {
 	// times is how often that was, pool where it was last, since when it was with its
 	// first worker.
@@ -203,11 +201,11 @@ type returns struct {
 	since time.Time
 }
 
-// A returnLine has the dispatches that were taken back and not sent again, in the order in
+// A returnLine has the dispatches that were withdrawn and not sent again, in the order in
 // which they came. The fleet's lock guards it.
 type returnLine struct {
 	dispatches []*dispatch
-	planned    time.Time // when it was last decided what is taken back
+	planned    time.Time // when it was last decided what is withdrawn
 	left       time.Time // when the last one left the line
 }
 
@@ -219,28 +217,15 @@ type record struct {
 	number   int
 }
 
-// A CacheFinding is a family of prompts that used to be found in caches and no longer
-// is, and what changed in it.
-type CacheFinding struct {
-	At    time.Time `json:"at"`
-	Model string    `json:"model"`
-	route.Finding
-	Text string `json:"text"`
-}
-
-// cacheFindings are the latest, the newest last.
-type cacheFindings []CacheFinding
-
 // metrics are the counters. What the fleet knows anyway is read on demand.
 type metrics struct {
 	fleet   *Fleet
 	moves   *prometheus.CounterVec
 	delayed prometheus.Counter
 	waits   prometheus.Counter
-	breaks  prometheus.Counter
 	hedges  prometheus.Counter
 	wakes   prometheus.Counter
-	// withdrawn are requests that were taken back.
+	// withdrawn are requests that were withdrawn.
 	withdrawn *prometheus.CounterVec
 	// transfers are those of blocks between workers.
 	transfers      *prometheus.CounterVec
@@ -372,6 +357,7 @@ func (m *member) status(now time.Time, slowStart time.Duration) route.Status {
 		s.Exchange = route.BlockExchange{
 			Format:     c.Format,
 			BlockBytes: c.BlockBytes,
+			Place:      c.Place,
 			Gives:      present == Up || present == Draining,
 		}
 	}
@@ -432,7 +418,7 @@ func (q *returnLine) enter(t *dispatch) {
 	q.dispatches = slices.Insert(q.dispatches, at, t)
 }
 
-// first reports whether none that was taken back in the same pool came before t.
+// first reports whether none that was withdrawn in the same pool came before t.
 func (q *returnLine) first(t *dispatch) bool {
 	i := slices.IndexFunc(q.dispatches, func(x *dispatch) bool {
 		return x.back.pool == t.back.pool && x.r.Model == t.r.Model

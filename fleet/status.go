@@ -2,12 +2,10 @@ package fleet
 
 import (
 	"cmp"
-	"slices"
 	"sort"
 	"time"
 
 	"parley"
-	"parley/route"
 )
 
 // A Standing is what operators are shown of a worker.
@@ -146,21 +144,6 @@ func (f *Fleet) standing(m *member, now time.Time) Standing {
 	return s
 }
 
-// findingsKept is how many of the latest are shown.
-const findingsKept = 64
-
-func (c *cacheFindings) add(f CacheFinding) {
-	*c = append(*c, f)
-	*c = (*c)[max(0, len(*c)-findingsKept):]
-}
-
-// Findings returns what the watch over prompts has found, the latest last.
-func (f *Fleet) Findings() []CacheFinding {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return slices.Clone([]CacheFinding(f.findings))
-}
-
 // paced learns how fast the worker of an attempt computes prompts. The lock is held.
 func (f *Fleet) paced(l *attempt, u *parley.Usage) {
 	if !u.Outside {
@@ -182,18 +165,4 @@ func (f *Fleet) saw(l *attempt, t *dispatch, u *parley.Usage) {
 		return
 	}
 	f.remember(l, r, t.said.choices[0].Tokens)
-	family := r.Model
-	if r.Purpose != "" {
-		family += " for " + string(r.Purpose)
-	}
-	found := f.watch.See(route.Sighting{Tenant: r.Tenant, Family: family, Tokens: r.Prompt,
-		CachedTokens: u.CachedTokens})
-	if found == nil {
-		return
-	}
-	f.metrics.breaks.Inc()
-	f.cfg.Log.Warn("prompt prefix changed", "organization", found.Tenant, "family", found.Family,
-		"block", found.Block, "from", found.From, "to", found.To, "hits_before", found.HitsBefore, "hits_now",
-		found.HitsNow)
-	f.findings.add(CacheFinding{At: f.cfg.Now(), Model: r.Model, Finding: *found, Text: found.String()})
 }

@@ -94,7 +94,11 @@ func fetching(r *parley.Request, from *member, t *route.Transfer, now time.Time)
 	return r
 }
 
-// warm has a worker fetch, one prompt after the other. A source that fails is not asked again.
+// missFailed is why nothing came to a worker that does not answer.
+const missFailed = "failed"
+
+// warm has a worker fetch, one prompt after the other. A source that fails is not asked again. What it misses is the
+// first reason, but missFailed before any other.
 func (f *Fleet) warm(ctx context.Context, m *member, fetches []*parley.Request) (got WarmUp) {
 	got.Prefixes = len(fetches)
 	failed := map[string]bool{}
@@ -102,7 +106,7 @@ func (f *Fleet) warm(ctx context.Context, m *member, fetches []*parley.Request) 
 		if failed[r.Fetch.Worker] || ctx.Err() != nil {
 			continue
 		}
-		miss := "failed"
+		miss := missFailed
 		_ = guarded(func() error {
 			for d, err := range m.Worker.Generate(ctx, r) {
 				if err != nil {
@@ -114,7 +118,9 @@ func (f *Fleet) warm(ctx context.Context, m *member, fetches []*parley.Request) 
 			}
 			return nil
 		})
-		got.Miss = cmp.Or(got.Miss, miss)
+		if got.Miss == "" || miss == missFailed {
+			got.Miss = miss
+		}
 		failed[r.Fetch.Worker] = miss != "" && miss != "gone"
 	}
 	return got

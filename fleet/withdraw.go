@@ -18,7 +18,7 @@ const (
 	resendGap = time.Millisecond
 )
 
-// withdrawSoon takes back what workers should not hold any longer, unless that was just
+// withdrawSoon withdraws what workers should not hold any longer, unless that was just
 // decided. The lock is held.
 func (f *Fleet) withdrawSoon(now time.Time) {
 	if line := &f.line; now.Sub(line.planned) >= f.cfg.ProbeEvery/4 {
@@ -27,7 +27,7 @@ func (f *Fleet) withdrawSoon(now time.Time) {
 	}
 }
 
-// withdraw takes back what workers should not hold any longer. The lock is held.
+// withdraw withdraws what workers should not hold any longer. The lock is held.
 func (f *Fleet) withdraw(now time.Time) {
 	holds := func(m *member) bool { return m.health.condition.Waiting > 0 }
 	if f.context.Err() != nil || !slices.ContainsFunc(f.members, holds) {
@@ -114,8 +114,8 @@ func (f *Fleet) withdrawableOf(m *member, s seat, now time.Time) *withdraw.Worke
 	return w
 }
 
-// returned notes that an attempt was taken back, and waits until the request may be sent
-// again: behind the one that it was taken back for, and in the order in which requests
+// returned notes that an attempt was withdrawn, and waits until the request may be sent
+// again: behind the one that it was withdrawn for, and in the order in which requests
 // came. Nothing of it counts as a failure.
 func (t *dispatch) returned(ctx context.Context, l *attempt) error {
 	f, b := t.fleet, &t.back
@@ -152,7 +152,7 @@ func (t *dispatch) returned(ctx context.Context, l *attempt) error {
 	}
 }
 
-// settled notes that a dispatch which was taken back has been sent again, waits for a
+// settled notes that a dispatch which was withdrawn has been sent again, waits for a
 // worker, or has ended.
 func (f *Fleet) settled(t *dispatch) {
 	if t.back.times == 0 {

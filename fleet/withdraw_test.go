@@ -63,7 +63,7 @@ func prompted(n, prompt, tokens int) *parley.Request {
 }
 
 // TestAnIdleWorkerGetsWhatAnotherHolds has a worker with one seat write a long answer
-// and hold two requests. A second worker joins: one after the other is taken back and
+// and hold two requests. A second worker joins: one after the other is withdrawn and
 // answered there, in the order in which they came, with the tokens that it would have
 // had, computed once, and counted as waiting and not as failed.
 func TestAnIdleWorkerGetsWhatAnotherHolds(t *testing.T) {
@@ -125,7 +125,7 @@ func TestAnIdleWorkerGetsWhatAnotherHolds(t *testing.T) {
 }
 
 // TestAWarmRequestStays has a worker hold a request whose prompt it has cached: it waits
-// for as long as computing it elsewhere would take before it is taken back.
+// for as long as computing it elsewhere would take before it is withdrawn.
 func TestAWarmRequestStays(t *testing.T) {
 	for _, busy := range []int{80, 450} {
 		synctest.Test(t, func(t *testing.T) {
@@ -155,11 +155,11 @@ func TestAWarmRequestStays(t *testing.T) {
 				t.Fatal(err)
 			}
 			if busy == 80 && len(attempts) != 1 {
-				t.Errorf("it was taken back within 100 ms: %+v", attempts)
+				t.Errorf("it was withdrawn within 100 ms: %+v", attempts)
 			}
 			held := attempts[0].Ended.Sub(attempts[0].Sent)
 			if busy == 450 && (len(attempts) != 2 || held < 340*time.Millisecond) {
-				t.Errorf("it was taken back after %v: %+v", held, attempts)
+				t.Errorf("it was withdrawn after %v: %+v", held, attempts)
 			}
 		})
 	}
@@ -281,7 +281,7 @@ func disturb(ctx context.Context, f *Fleet, workers []*seated) {
 }
 
 // TestWithdrawalsSurvive lets clients hang up, hedges, and drains and kills workers with
-// two seats each, while requests are taken back: each client that stays sees what it would
+// two seats each, while requests are withdrawn: each client that stays sees what it would
 // have seen of one worker that lives.
 func TestWithdrawalsSurvive(t *testing.T) {
 	back := 0
@@ -349,6 +349,6 @@ func TestWithdrawalsSurvive(t *testing.T) {
 		})
 	}
 	if back < 10 {
-		t.Errorf("%d requests were taken back: this tests too little", back)
+		t.Errorf("%d requests were withdrawn: this tests too little", back)
 	}
 }

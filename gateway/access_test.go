@@ -34,12 +34,11 @@ func withEverything(c *Config) {
 	done := func(string) error { return nil }
 	c.Pages = ok
 	c.Fleet = &admin.Fleet{
-		Workers:  func() []admin.Worker { return nil },
-		Findings: func() []admin.Finding { return nil },
-		Drain:    done,
-		Resume:   done,
-		Sleep:    done,
-		Wake:     done,
+		Workers: func() []admin.Worker { return nil },
+		Drain:   done,
+		Resume:  done,
+		Sleep:   done,
+		Wake:    done,
 	}
 	c.FleetAPI = &FleetAPI{
 		Operate:    ok,

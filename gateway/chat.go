@@ -11,18 +11,18 @@ import (
 // chat answers POST /v1/chat/completions. It is the whole path of a request:
 //
 //	parse     openai     the body; anything wrong is an exact 4xx
-//	model     models     the one that was named, as far as the caller may use it
+//	model     models     look up the model, if the caller may use it
 //	screen    screening  the prompt, by the policy of the tenant
 //	render    models     messages to text to tokens, which must fit the context
-//	reserve   bill       what the answer may use of the caller's limits, or refuse
-//	cache     infer      an answer that is there, or under way for another client
-//	queue     infer      until a worker has room, or a refusal at once
-//	route     fleet      which worker, by its cache and its load
+//	reserve   bill       the limits that the answer may use, or refuse
+//	cache     infer      a complete answer, or one in flight for another client
+//	queue     infer      wait for a worker, or be rejected at once
+//	route     fleet      pick a worker, by its cache and its load
 //	generate  parley     a Worker turns tokens into tokens
 //	decode    answer     tokens to text, thoughts and calls
-//	screen    answer     what the policy lets be shown
+//	screen    answer     the answer, by the policy of the tenant
 //	send      exchange   whole, or as events while it is generated
-//	settle    bill       what was used, before the client hears the end
+//	settle    bill       the usage, before the client receives the end
 //	record    record     a log line, metrics and a trace, when all of that is over
 func chat(x *exchange.Exchange, j *job.Job) error {
 	request, err := exchange.Read(x, openai.ParseChat) // parse
@@ -32,7 +32,7 @@ func chat(x *exchange.Exchange, j *job.Job) error {
 	return answerChat(x, j, request)
 }
 
-// answerChat answers a chat that was parsed, whichever way it came.
+// answerChat answers a parsed chat, over HTTP or a WebSocket.
 func answerChat(x *exchange.Exchange, j *job.Job, request *openai.ChatRequest) error {
 	model, err := j.Model(request.Model) // model
 	if err != nil {

@@ -33,11 +33,11 @@ import (
 // A Config says what a gateway serves and how. The zero value of every field
 // works, except that at least one model must be served.
 type Config struct {
-	// Models are what clients can ask for. At least one.
+	// Models are the served models, at least one.
 	Models []models.Config
 	// Version is that of the program, as GET /version shows it.
 	Version string
-	// Settings are what the program was told, for operators to see.
+	// Settings are the settings of the program, shown to operators.
 	Settings []ops.Setting
 	// Log receives one line per finished request; default: slog.Default().
 	Log *slog.Logger
@@ -47,115 +47,112 @@ type Config struct {
 	BodyBytesMax int64
 	// BodyBytesTotal and BodyBytesPerKey bound the bodies that are in memory at the
 	// same time, in bytes: of all callers, default 256 MiB, and of one key, default
-	// BodyBytesMax. Requests wait for a short time, and are refused then.
+	// BodyBytesMax. Further requests wait briefly, and are then rejected.
 	BodyBytesTotal, BodyBytesPerKey int64
 	// SocketsPerKey bounds the WebSocket connections of one key; default 32.
 	SocketsPerKey int
 	// BodyWaitMax bounds how long a body may take to arrive; default 60 s.
 	BodyWaitMax time.Duration
-	// KeepAlive is how long a stream stays silent before a comment is sent;
-	// default and limit 15 s: proxies close silent connections.
+	// KeepAlive is the time without data after which a stream sends a comment; default and
+	// limit 15 s, because proxies close idle connections.
 	KeepAlive time.Duration
 	// WriteWaitMax bounds one write to a client that does not read; default 30 s.
 	WriteWaitMax time.Duration
 	// AllowOrigins lists the web origins whose pages may call this server, such
 	// as "https://chat.example.com"; "*" allows all. Default none: this server
-	// often runs on a laptop without keys, and any page the user opens could
-	// otherwise spend the machine and read the answers.
+	// often runs on a laptop without keys, and otherwise any page that the user opens could
+	// use the machine and read the answers.
 	AllowOrigins []string
 	// TrustedProxies are the networks of reverse proxies whose X-Forwarded-For and
-	// Forwarded headers are believed: for the address in logs and limits, never for
-	// rights.
+	// Forwarded headers are trusted, for addresses in logs and limits, never for rights.
 	TrustedProxies []netip.Prefix
-	// Store keeps conversations and responses. Nil keeps none: responses are then
-	// answered and forgotten, and there are no conversations. The program that opened it
+	// Store has the conversations and responses. Nil stores none: responses are then only
+	// answered, and there are no conversations. The program that opened it
 	// closes it, after [Gateway.Close].
 	Store *convo.Store
-	// writes is what runs write to; default Store.
+	// writes is the store for runs; default Store.
 	writes runs.Store
-	// StoreFull reports whether the disk of the store is full. Readiness then
-	// says so: answers are still given, but nothing is stored. May be nil.
+	// StoreFull reports whether the disk of the store is full. Readiness then reports
+	// degraded: models answer, but nothing is stored. May be nil.
 	StoreFull func() bool
 	// Audit records who changed the server, and how. May be nil.
 	Audit *audit.Log
-	// Trend keeps what charts show over restarts; nil keeps it in memory.
+	// Trend stores the data of charts across restarts; nil keeps it in memory.
 	Trend *record.TrendStore
-	// NoAddresses keeps the addresses of clients out of request lines and the audit log.
+	// NoAddresses omits the addresses of clients from request lines and the audit log.
 	NoAddresses bool
-	// Retention says how long what is stored is kept.
+	// Retention says how long data is stored.
 	Retention Retention
 	// NoTitles leaves conversations without the title that the model writes for
 	// them after their first turn.
 	NoTitles bool
-	// Batches keeps files and batches, and has the latter answered. Nil keeps none.
+	// Batches stores files and batches, and runs the batches. Nil stores none.
 	// The program that opened it closes it, after [Gateway.Close].
 	Batches *batch.Store
-	// Admission says who waits, for how long, and who is turned away.
+	// Admission says which requests wait, for how long, and which are rejected.
 	Admission infer.Admission
-	// Share says which answers are given to more than one client.
+	// Share says which answers several clients may share.
 	Share infer.Sharing
-	// Pages are what people see at /, such as the chat; nil has none. They are
-	// public: what they show they ask this server for.
+	// Pages serves the pages at /, such as the chat; nil serves none. They are public: they
+	// load their data from this server.
 	Pages http.Handler
-	// Traces sends what became of requests to a collector; nil sends nothing.
+	// Traces exports the traces of requests to a collector; nil exports none.
 	Traces *otlp.Exporter
-	// Fleet is the door to workers in other processes, for operators; nil if there
-	// are none.
+	// Fleet shows and controls workers in other processes, for operators; nil if there are
+	// none.
 	Fleet *admin.Fleet
 	// FleetAPI answers the routes under /fleet/; nil has none of them.
 	FleetAPI *FleetAPI
 	// ModelAPI shows and changes the model folder, for operators, under /admin/api/models;
 	// nil has none of these routes.
 	ModelAPI http.Handler
-	// SLO is what users are promised, and what the operator is shown to be kept or
-	// not; the zero value is [parley.DefaultSLO]. TTFTShare and TPOTShare are the
-	// shares of first and later tokens for which it is meant, as in
-	// [parley.Objective]. Objectives are promises to the requests of some models,
-	// classes and purposes; the first that selects a request holds for it.
+	// SLO has the latency objectives of the server; the zero value is [parley.DefaultSLO].
+	// TTFTShare and TPOTShare are the shares of first and later tokens that must meet them,
+	// as in [parley.Objective]. Objectives are for the requests of some models, classes and
+	// purposes; the first that selects a request applies.
 	SLO                  parley.SLO
 	TTFTShare, TPOTShare float64
 	Objectives           parley.Objectives
-	// Keys identify callers; nil takes every caller for the operator, and is for tests
-	// and programs that check by themselves. The program that made it closes it, after
+	// Keys identify callers; nil treats every caller as the operator, for tests and for
+	// programs with their own access control. The program that made it closes it, after
 	// [Gateway.Close].
 	Keys *tenant.Keyring
 	// Issuer vouches for people who sign in by OpenID Connect; nil for none.
 	Issuer *issuer.Issuer
-	// LocalToken is what the person who runs a server without keys shows to read what
-	// is stored and to operate it; empty allows it to no caller. Once there is a key, it is
-	// worth nothing.
+	// LocalToken lets its bearer read stored data and operate a server without keys; empty
+	// lets no caller. It is invalid once a key exists.
 	LocalToken string
 	// MetricsOpen lets every client that reaches the server read GET /metrics.
 	MetricsOpen bool
 	// Aliases are other names for models.
 	Aliases map[string]models.Alias
-	// Fallbacks are asked where a model does not answer, by its name.
+	// Fallbacks are the fallbacks of models, by their names.
 	Fallbacks map[string]models.Fallback
-	// TierContexts say what conversations may hold, for each class of tenants; the
-	// zero value is [DefaultTierContexts].
+	// TierContexts bound the history of conversations, for each class of tenants; the zero
+	// value is [DefaultTierContexts].
 	TierContexts models.TierContexts
-	// SaltKey keeps what is cached for one tenant from being found by another:
-	// salts are derived from it and the tenant's name. Servers that share workers
-	// need the same; default: a random one.
+	// SaltKey separates the caches of tenants: salts are derived from it and the tenant's
+	// name. Servers that share workers need the same key; default: a random one.
 	SaltKey []byte
-	// CacheScope says which callers share what is cached; default [job.ScopeUser].
+	// CacheScope says which callers share cached context and answers; default
+	// [job.ScopeUser].
 	CacheScope job.CacheScope
 	// PublicPrompts are beginnings of conversations, as system messages, whose
 	// context all tenants share: none of them is a secret.
 	PublicPrompts []string
-	// Limits keeps what callers have used of their limits; default: this process's
-	// memory. The program that opened it closes it, after [Gateway.Close].
+	// Limits records the use of limits by callers; default: in this process's memory. The
+	// program that opened it closes it, after [Gateway.Close].
 	Limits book.Book
-	// Ledger keeps what every request used; nil keeps nothing. The program that opened it
+	// Ledger records the usage of every request; nil records none. The program that opened it
 	// closes it, after [Gateway.Close].
 	Ledger *ledger.Ledger
-	// BudgetAlert is the share of a budget from which on it is nearly spent, where an
-	// account has none of its own; 0 is never. Callers are told by a header then;
-	// whom else to tell is the Watch's business that Limits have.
+	// BudgetAlert is the share of a budget at which it is nearly spent, for accounts without
+	// their own; 0 is never. Responses then have a header; the Watch of Limits sends all
+	// other alerts.
 	BudgetAlert limit.Share
-	// Prices are what models cost; a model without a price is free.
+	// Prices are the prices of models; a model without a price is free.
 	Prices ledger.Prices
-	// Currency is what prices are in; default "usd".
+	// Currency is the currency of prices; default "usd".
 	Currency string
 	// Safety screens prompts and answers; default: the policies of
 	// [safety.DefaultBook], which flags and never blocks.
@@ -165,12 +162,12 @@ type Config struct {
 	Registry *prometheus.Registry
 }
 
-// A Retention says how long what is stored is kept. Files have their own, with the
-// store of batches.
+// A Retention says how long data is stored. The store of batches has a separate one for
+// files.
 type Retention struct {
 	// Conversations is how long they are kept after their last change; 0 keeps them.
 	Conversations time.Duration
-	// Responses is how long they are kept after they were followed last; default 30 days.
+	// Responses is how long they are kept after their last follow-up; default 30 days.
 	Responses time.Duration
 	// Ledger is how long its entries are kept; 0 keeps them. Budgets need a month.
 	Ledger time.Duration

@@ -86,6 +86,6 @@ func (g *Gateway) checkOrigin(c *call) error {
 		return nil
 	}
 	return parley.Errorf(parley.Forbidden,
-		"Pages of other sites may not use %s. If pages of an origin shall, start the server with --allow-origin "+
+		"Pages of other sites may not use %s. To allow an origin, start the server with --allow-origin "+
 			"and that origin.", c.Record.Route)
 }

@@ -34,7 +34,7 @@ const (
 func (g *Gateway) fileStore(c *call) (*batch.Shelf, error) {
 	if g.config.Batches == nil {
 		return nil, parley.Errorf(parley.Unavailable,
-			"This server keeps no files: it has no data directory, or another process uses it.")
+			"This server stores no files: it has no data directory, or another process uses it.")
 	}
 	return g.config.Batches.Of(history.OwnerOf(&c.Identity)).Within(c.fileQuota()), nil
 }
@@ -193,7 +193,7 @@ func (f formErrors) Read(b []byte) (int, error) {
 func badForm(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return parley.Invalid("",
-			"The upload was too slow: nothing came for %v, or it came with less than %d bytes a second.",
+			"The upload was too slow: no data for %v, or fewer than %d bytes a second.",
 			uploadWaitMax, uploadRateMin)
 	}
 	return parley.Invalid("", "The form cannot be read: %v.", err)

@@ -19,7 +19,7 @@ func (g *Gateway) fleetRoutes() (rows []routeRow) {
 	run := jsonOnly(api.Operate)
 	rows = []routeRow{
 		{"GET", "/fleet/workers", fleetOperator, false, run},
-		{"GET", "/fleet/findings", fleetOperator, false, run},
+		{"GET", "/fleet/findings", fleetOperator, false, on(g.operators.ListFindings)},
 		{"GET", "/fleet/metrics", fleetOperator, false, on(g.operators.ShowMetrics)},
 		{"GET", scalePath, fleetOperator, false, on(g.operators.ListScaling)},
 		{"POST", scalePath, fleetOperator, false, on(g.operators.TakeScaling)},

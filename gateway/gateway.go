@@ -12,6 +12,7 @@ import (
 	"parley/gateway/job"
 	"parley/gateway/models"
 	"parley/gateway/ops"
+	"parley/gateway/prefix"
 	"parley/gateway/record"
 	"parley/gateway/responses"
 	"parley/gateway/runs"
@@ -29,6 +30,8 @@ type Gateway struct {
 	routes routeTable
 	// records makes the records of requests.
 	records *record.Recorder
+	// prefixes watches whether prompts keep hitting the cache.
+	prefixes *prefix.Watch
 	// operators answers the routes of operators.
 	operators *ops.API
 	// objectives are what requests are promised; the last one is for all.

@@ -72,7 +72,7 @@ func (g *Gateway) page(c *call) error {
 	return nil
 }
 
-const homeText = `Parley speaks the OpenAI HTTP interface.
+const homeText = `Parley serves the OpenAI API.
 
 models: %s
 
@@ -83,19 +83,19 @@ curl http://%s/v1/chat/completions \
 
 POST /v1/chat/completions   a conversation, whole or streamed
 POST /v1/completions        plain text or token ids, also with a gap to fill
-POST /v1/fim/completions    what belongs between two texts, for editors
-POST /v1/messages           a conversation in the Anthropic interface; /v1/messages/count_tokens
+POST /v1/fim/completions    fill in the middle, for editors
+POST /v1/messages           a conversation in Anthropic's API; /v1/messages/count_tokens
 POST /v1/embeddings         texts as vectors
-POST /v1/rerank             texts in the order of how well they answer a question
-POST /v1/moderations        what the safety policy makes of a text
+POST /v1/rerank             texts ordered by how well they match a query
+POST /v1/moderations        the safety findings in a text
 POST /v1/files              files of requests, and /v1/batches to have them answered in the background
-POST /v1/responses          the same in items, kept and continued; also as a WebSocket
-POST /v1/conversations      a conversation kept here; say something: /v1/conversations/{id}/messages
+POST /v1/responses          OpenAI's Responses API, also as a WebSocket
+POST /v1/conversations      a stored conversation; add a message: /v1/conversations/{id}/messages
                             with "background", follow it: GET …/messages/{id}/stream, stop it: POST …/messages/{id}/cancel
-GET  /v1/models             what is served; one of them: /v1/models/{id}
+GET  /v1/models             the served models; one of them: /v1/models/{id}
 POST /api/chat              Ollama's API: /api/generate, /api/embed, /api/tags …
 POST /tokenize              and /detokenize, /infill, /v1/score, /v1/rerank as other engines have them
-GET  /docs                  all routes with their fields; for programs: /openapi.json
+GET  /docs                  all routes with their fields; as OpenAPI: /openapi.json
 GET  /healthz               the process is alive
 GET  /readyz                new requests can be answered; /health is the same
 GET  /metrics               counters for Prometheus

@@ -106,7 +106,7 @@ func (g *Gateway) identifyAuthor(c *call) (tenant.Identity, error) {
 
 // errNotAdmin says that a key has not the right that something needs.
 var errNotAdmin = parley.Errorf(parley.Forbidden,
-	"This needs a key with the admin right. Make one with: parley keys create --admin")
+	"This needs a key with the admin right. Create one with: parley keys create --admin")
 
 // checkLocal lets a request pass that came from this machine, by a name of this
 // machine, and from no foreign web page. Without that, a page that is opened
@@ -123,7 +123,7 @@ func (g *Gateway) checkLocal(r *http.Request) error {
 				"keys create", remedy, r.Host)
 	case local.Origin:
 		return parley.Errorf(parley.Forbidden,
-			"%s, and pages of '%.100s' may not use it. If they shall, start it with --allow-origin and their address.",
+			"%s, and pages of '%.100s' may not use it. To allow them, start it with --allow-origin and their origin.",
 			remedy, cmp.Or(r.Header.Get("Origin"), "other sites"))
 	}
 	return nil

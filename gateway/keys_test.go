@@ -130,6 +130,12 @@ func TestNobodyLocksThemselvesOut(t *testing.T) {
 	if status, _ := s.call("GET", "/v1/models", "", bearer(secret)...); status != 401 {
 		t.Errorf("a deleted key: %d", status)
 	}
+	for query, want := range map[string]int{"": 1, "?include_deleted=true": 2} {
+		status, o := s.call("GET", keysPath+query, "", bearer(admin)...)
+		if list, _ := o["data"].([]any); status != 200 || len(list) != want {
+			t.Errorf("keys%s: %d %v, want %d of them", query, status, o, want)
+		}
+	}
 	if status, o := s.call("POST", keysPath+"/"+other+"/restore", "", bearer(admin)...); status != 200 {
 		t.Fatalf("restore: %d %v", status, o)
 	}

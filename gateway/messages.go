@@ -165,7 +165,7 @@ func streamMessage(x *exchange.Exchange, a *answer.Answer, form *messageShape) e
 		var events []openai.MessageEvent
 		if !begun {
 			begun = true
-			events = form.opening(len(a.Prompts[0].Tokens))
+			events = form.opening(x.Record.PromptTokens())
 		}
 		for i := range pieces {
 			events = form.content(events, &pieces[i])

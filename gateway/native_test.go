@@ -108,7 +108,7 @@ func TestScores(t *testing.T) {
 		}
 		for extra, want := range map[string]string{
 			`,"text_1":"a"`: "Missing required parameter: 'text_2'.",
-			`,"text_1":["a","b"],"text_2":["a","b","c"]`:                    "Invalid 'text_1': 2 texts against 3.",
+			`,"text_1":["a","b"],"text_2":["a","b","c"]`:                    "Invalid 'text_1': 2 texts, but 'text_2' has 3.",
 			`,"text_1":7,"text_2":"a"`:                                      "Invalid 'text_1'",
 			`,"text_1":"` + strings.Repeat("word ", 300) + `","text_2":"a"`: "maximum context length",
 		} {

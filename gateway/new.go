@@ -10,6 +10,7 @@ import (
 	"parley/gateway/job"
 	"parley/gateway/models"
 	"parley/gateway/ops"
+	"parley/gateway/prefix"
 	"parley/gateway/record"
 	"parley/gateway/responses"
 	"parley/gateway/revoke"
@@ -54,6 +55,9 @@ func New(config Config) (*Gateway, error) {
 	}); err != nil {
 		return nil, fmt.Errorf("gateway metrics: %w", err)
 	}
+	if g.prefixes, err = prefix.New(config.Registry, config.Log, config.Now); err != nil {
+		return nil, fmt.Errorf("gateway metrics: %w", err)
+	}
 	if g.pipeline, err = infer.NewPipeline(config.Admission, config.Share, config.Now, config.Registry,
 		g.models.Pipelines); err != nil {
 		return nil, err
@@ -69,6 +73,7 @@ func New(config Config) (*Gateway, error) {
 		Ledger:       config.Ledger,
 		Audit:        config.Audit,
 		Fleet:        config.Fleet,
+		Prefixes:     g.prefixes,
 		Safety:       config.Safety,
 		Records:      g.records,
 		Registry:     config.Registry,
@@ -143,6 +148,7 @@ func (g *Gateway) newJobs() *job.Server {
 			Now:      config.Now,
 		},
 		Records:     g.records,
+		Prefixes:    g.prefixes,
 		Revocations: revoke.New(config.Keys),
 		Salts:       job.Salts{Scope: config.CacheScope, Key: config.SaltKey},
 		NoticeEvery: config.Admission.NoticeEvery,

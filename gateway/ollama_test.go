@@ -215,7 +215,7 @@ func TestOllamaUnloadingNeedsTheAdminRight(t *testing.T) {
 	user, _ := rig.key(tenant.NewKey{Organization: "acme", Name: "ann", Tier: new(parley.Pro)})
 	response, body := s.do("POST", "/api/chat", ollamaURL+`,"keep_alive":0}`, "Authorization", "Bearer "+user)
 	if response.StatusCode != http.StatusForbidden || w.unloads != 0 ||
-		!strings.HasPrefix(body, `{"error":"To unload a model needs a key`) {
+		!strings.HasPrefix(body, `{"error":"Unloading a model needs a key`) {
 		t.Errorf("%d %s", response.StatusCode, body)
 	}
 	response, body = s.do("POST", "/api/chat", ollamaURL+ollamaHi+`,"keep_alive":-1,"stream":false}`,

@@ -316,12 +316,12 @@ func (d *apiDescription) fields(t reflect.Type, s apiSchema) {
 
 // apiSummaries says what operations do: a method, a path and a sentence in each line.
 const apiSummaries = `
-GET /account: Show the account that is signed in
-POST /account: Change the name of the account that is signed in
-DELETE /account: Delete the account that is signed in, and all that it has stored
+GET /account: Show the signed-in account
+POST /account: Change the name of the signed-in account
+DELETE /account: Delete the signed-in account and all its data
 POST /account/first: Create the first account of a server without keys, which is a server admin
 POST /account/password: Change the password; other sessions end
-GET /account/export: Download all that is stored for the account, as a zip archive
+GET /account/export: Download all data of the account, as a zip archive
 GET /account/sessions: List the browsers in which the account is signed in
 DELETE /account/sessions: Sign out everywhere
 DELETE /account/sessions/{session}: End one session
@@ -343,32 +343,32 @@ GET /v1/organization/users: List people
 POST /v1/organization/users: Create an account with a password
 GET /v1/organization/users/{user}: Show an account
 POST /v1/organization/users/{user}: Change an account: name, role, tier, models, disabled
-DELETE /v1/organization/users/{user}: Delete an account and all that it has stored
-POST /v1/organization/users/{user}/reset: Make a link with which a new password is chosen
+DELETE /v1/organization/users/{user}: Delete an account and all its data
+POST /v1/organization/users/{user}/reset: Create a link for choosing a new password
 POST /v1/organization/users/{user}/sign_out: End all sessions of an account
 GET /v1/organization/invites: List invitations
 POST /v1/organization/invites: Invite a person
 DELETE /v1/organization/invites/{invite}: Withdraw an invitation
-GET /v1/organization/groups: List what members of the issuer's groups are given
-POST /v1/organization/groups: Say what members of a group are given at each sign-in
+GET /v1/organization/groups: List what members of the issuer's groups get
+POST /v1/organization/groups: Set what members of a group get at each sign-in
 DELETE /v1/organization/groups: Remove a group
 POST /v1/chat/completions: Answer a conversation, whole or as a stream
 POST /v1/completions: Continue plain text or tokens
-POST /v1/fim/completions: Write what belongs between two texts
+POST /v1/fim/completions: Fill in the middle between two texts
 POST /v1/embeddings: Turn texts into vectors
-POST /v1/rerank: Order documents by how near they are to a query
-POST /rerank: Order documents by how near they are to a query
-POST /v1/score: Say how near texts are to each other
-POST /score: Say how near texts are to each other
+POST /v1/rerank: Rank documents by relevance to a query
+POST /rerank: Rank documents by relevance to a query
+POST /v1/score: Score the similarity of texts
+POST /score: Score the similarity of texts
 POST /v1/messages: Answer a conversation in Anthropic's API
 POST /v1/messages/count_tokens: Count the tokens of a conversation
-POST /v1/moderations: Judge texts by the safety policy
+POST /v1/moderations: Check texts against the safety policy
 GET /v1/models: List the models that the caller may use; in Anthropic's shape with anthropic-version
 GET /v1/models/{model}: Describe a model
-POST /v1/responses: Answer items, and keep them
+POST /v1/responses: Create a response
 POST /v1/responses/input_tokens: Count the tokens of a response's input
 POST /v1/responses/compact: Shorten a conversation to a summary
-GET /v1/responses/{id}: Show a response, or take up its stream
+GET /v1/responses/{id}: Show a response, or resume its stream
 DELETE /v1/responses/{id}: Delete a response
 POST /v1/responses/{id}/cancel: End a response in the background
 GET /v1/responses/{id}/input_items: List the input of a response
@@ -377,13 +377,13 @@ GET /v1/files: List files
 GET /v1/files/{id}: Describe a file
 DELETE /v1/files/{id}: Delete a file
 GET /v1/files/{id}/content: Read a file
-POST /v1/batches: Have the requests of a file answered when there is room
+POST /v1/batches: Create a batch from a file of requests
 GET /v1/batches: List batches
 GET /v1/batches/{id}: Describe a batch
 POST /v1/batches/{id}/cancel: End a batch
-POST /v1/conversations: Begin a conversation
+POST /v1/conversations: Create a conversation
 GET /v1/conversations: List or search conversations
-POST /v1/conversations/import: Store a conversation that was exported
+POST /v1/conversations/import: Import an exported conversation
 GET /v1/conversations/{id}: Describe a conversation
 POST /v1/conversations/{id}: Change a conversation
 DELETE /v1/conversations/{id}: Delete a conversation
@@ -394,14 +394,14 @@ POST /v1/conversations/{id}/items: Add items to a conversation
 GET /v1/conversations/{id}/items: List the items of a conversation
 GET /v1/conversations/{id}/items/{item}: Show an item
 DELETE /v1/conversations/{id}/items/{item}: Delete an item
-POST /v1/conversations/{id}/messages: Say something and have it answered
-POST /v1/conversations/{id}/messages/{item}/resume: Continue an answer that was broken off
+POST /v1/conversations/{id}/messages: Add a message and have it answered
+POST /v1/conversations/{id}/messages/{item}/resume: Resume an answer that was cut off
 POST /v1/conversations/{id}/messages/{item}/cancel: End an answer
 GET /v1/conversations/{id}/messages/{item}/stream: Follow an answer in the background
 GET /v1/queue: List the caller's queued requests
 GET /v1/queue/{id}: Show the position of a queued request
-GET /v1/organization/usage/completions: Show the tokens used
-GET /v1/organization/costs: Show the money spent
+GET /v1/organization/usage/completions: Show token usage
+GET /v1/organization/costs: Show costs
 GET /v1/organization/me: Show the caller, its limits and what is left
 GET /v1/organization/audit_logs: List what operators changed
 GET /v1/organization/api_keys: List keys
@@ -429,17 +429,17 @@ GET /v1/organization/projects/{project}/api_keys/{key}: Describe a key of an org
 DELETE /v1/organization/projects/{project}/api_keys/{key}: Delete a key of an organisation
 GET /v1/organization/projects/{project}/users: List the users of an organisation
 POST /v1/organization/projects/{project}/users/{user}: Change the limits of a user
-GET /admin/api/now: Show what the server does now
-GET /admin/api/about: Show which parts the server has
+GET /admin/api/now: Show the current state of the server
+GET /admin/api/about: Show which features the server has
 GET /admin/api/server: Describe the process, its models and its settings
-GET /admin/api/history: Show what the server did
+GET /admin/api/history: Show the history of the server
 GET /admin/api/plan: Show the measurements that capacity plans need
-GET /admin/api/live: Follow what the server does, as a stream
+GET /admin/api/live: Stream the state of the server
 GET /admin/api/alerts: List budget alerts
 GET /admin/api/requests: List recent requests
 GET /admin/api/requests/{id}: Show the record of a request
-GET /admin/api/safety/events: List what the safety policy found
-GET /admin/api/findings: List what is wrong with workers
+GET /admin/api/safety/events: List the findings of the safety policy
+GET /admin/api/findings: List prompts that stopped hitting the cache
 GET /admin/api/models: List the models of the folder, downloads and the catalogue
 POST /admin/api/models: Download a model into the folder
 DELETE /admin/api/models/{name}: Remove a model from the folder
@@ -459,16 +459,16 @@ DELETE /session: Sign out of the chat page
 POST /session/issuer: Begin a sign-in at the issuer of OpenID Connect
 GET /session/callback: Complete a sign-in at the issuer
 POST /session/passkey: Ask for a challenge to sign in with a passkey
-GET /metrics: Show counters for Prometheus
+GET /metrics: Show Prometheus metrics
 GET /debug/pprof/: List profiles of the program
 GET /debug/pprof/{name}: Read a profile of the program
 GET /fleet/workers: List workers
-GET /fleet/findings: List what is wrong with workers
-GET /fleet/metrics: Show counters for Prometheus to what scales workers
+GET /fleet/findings: List prompts that stopped hitting the cache
+GET /fleet/metrics: Show Prometheus metrics to autoscalers
 GET /fleet/scale: List what autoscalers report
 POST /fleet/scale: Report what an autoscaler wants
 POST /fleet/register: Register a worker
-DELETE /fleet/register: Take back the registration of a worker
+DELETE /fleet/register: Remove the registration of a worker
 POST /fleet/workers/{name}/drain: Drain a worker
 POST /fleet/workers/{name}/resume: Resume a drained worker
 POST /fleet/workers/{name}/sleep: Put a worker to sleep
@@ -484,7 +484,7 @@ GET /props: Show the properties of a model in llama.cpp's shape
 POST /tokenize: Turn a text or a conversation into tokens
 POST /detokenize: Turn tokens into a text
 POST /apply-template: Render a conversation with the model's template
-POST /infill: Write what belongs into a gap, in llama.cpp's shape
+POST /infill: Fill in the middle, in llama.cpp's format
 POST /api/chat: Answer a conversation in Ollama's API
 POST /api/generate: Answer a prompt in Ollama's API
 POST /api/embed: Turn texts into vectors in Ollama's API
@@ -492,7 +492,7 @@ POST /api/embeddings: Turn a text into a vector in Ollama's API
 GET /api/tags: List models in Ollama's API
 GET /api/ps: List loaded models in Ollama's API
 POST /api/show: Describe a model in Ollama's API
-GET /api/version: Show the version of Ollama whose API this is
+GET /api/version: Show the version of Ollama's API
 POST /api/pull: Download a model, with progress
 DELETE /api/delete: Remove a model from the folder
 POST /api/copy: Give a model a second name

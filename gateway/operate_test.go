@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -54,7 +55,8 @@ func TestNowAndHistory(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		p := decodeAs[admin.Picture](t, s.atHome(t.Context(), "/admin/api/now").Body.String())
 		if p.Verdict.Bottleneck != admin.NoBottleneck || p.Verdict.Happy ||
-			!strings.Contains(p.Verdict.Sentence, "tokens came every 100 ms") || p.Rates.Requests < 0.3 ||
+			!strings.Contains(p.Verdict.Sentence, "the time between tokens was 100 ms at p99") ||
+			p.Rates.Requests < 0.3 ||
 			p.Rates.Decode < 1 || p.TTFT.Count == 0 || p.TTFT.P95 < 0.05 || p.TTFT.P95 > 0.2 {
 			t.Errorf("picture %+v", p)
 		}
@@ -148,14 +150,10 @@ func TestTheFleetIsShownAndTold(t *testing.T) {
 				return nil
 			}
 		}
-		tokens := tokensOf(t, "one two")
 		s := start(t, &worker{}, func(c *Config) {
 			c.Fleet = &admin.Fleet{Drain: set("draining"), Resume: set("up"), Sleep: set("asleep"), Wake: set("up"),
 				Workers: func() []admin.Worker {
 					return []admin.Worker{{Name: "a/b", Pool: "p", State: state, KV: 0.5}}
-				},
-				Findings: func() []admin.Finding {
-					return []admin.Finding{{Model: modelID, Was: tokens[:1], Now: tokens}}
 				}}
 		})
 		tell := func(verb, body string) *httptest.ResponseRecorder {
@@ -187,9 +185,52 @@ func TestTheFleetIsShownAndTold(t *testing.T) {
 		if w := tell("drain", `{}`); w.Code != 400 {
 			t.Errorf("nobody gives %d", w.Code)
 		}
+	})
+}
+
+// TestPromptsThatChange has three applications ask a model that this process computes. One of them, which names itself
+// in its metadata, begins to put a time near the beginning of its system prompt: operators are told which application,
+// what changed, and where. The log says so without the text of the prompt.
+func TestPromptsThatChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		held := map[parley.BlockHash]bool{}
+		s := start(t, &worker{script: func(r *parley.Request) []say {
+			cached := 0
+			for i, name := range parley.AppendBlockHashes(nil, parley.BlockHash{}, r.Salt, r.Prompt, 16) {
+				if held[name] && cached == 16*i {
+					cached += 16
+				}
+				held[name] = true
+			}
+			used := &parley.Usage{PromptTokens: len(r.Prompt), CachedTokens: cached}
+			return []say{{delta: parley.Delta{Finish: parley.FinishStop, Usage: used}}}
+		}}, func(c *Config) { c.Models[0].ContextTokens = 1000 })
+		ask := func(application, system string, i int) {
+			body := fmt.Sprintf(`{"model":%q,"metadata":{"application":%q},"messages":[{"role":"system","content":%q},`+
+				`{"role":"user","content":"Question %d."}]}`, modelID, application, system, i)
+			if r, said := s.do("POST", "/v1/chat/completions", body); r.StatusCode != http.StatusOK {
+				t.Fatal(r.Status, said)
+			}
+		}
+		rules := strings.Repeat("Answer in one sentence, and never guess. ", 12)
+		for i := range 160 {
+			now := "noon"
+			if i >= 80 {
+				now = fmt.Sprintf("%d past %d", i%60, i%24)
+			}
+			ask("orders", "The time is "+now+". "+rules, i)
+			ask("", "Translate to French. "+rules, i)
+			ask("", "Rank pages by how well they answer the query. "+strings.Repeat("Be fair to all of them. ", 12), i)
+		}
 		found := decodeAs[ops.FindingList](t, s.atHome(t.Context(), "/admin/api/findings").Body.String())
-		if len(found.Data) != 1 || found.Data[0].NowText != "one two" || found.Data[0].WasText == "" {
+		if len(found.Data) != 1 || !strings.Contains(found.Data[0].Family, "orders") ||
+			!strings.HasPrefix(found.Data[0].System, "The time is noon") || found.Data[0].WasText == "" {
 			t.Errorf("findings %+v", found.Data)
+		}
+		s.wantMetric("parley_prefix_breaks_total", "1")
+		s.wantLog("prompt prefix changed")
+		if strings.Contains(s.log.String(), "noon") {
+			t.Error("the log has text of the prompt")
 		}
 	})
 }

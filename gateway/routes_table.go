@@ -204,6 +204,7 @@ func (g *Gateway) operatorRoutes() []routeRow {
 		{"GET", "/admin/api/alerts", operator, false, on(g.operators.ListAlerts)},
 		{"GET", "/admin/api/requests", operator, false, on(g.operators.ListRequests)},
 		{"GET", "/admin/api/requests/{id}", operator, false, on(g.operators.ShowRequest)},
+		{"GET", "/admin/api/findings", operator, false, on(g.operators.ListFindings)},
 		{"GET", "/admin/api/safety/events", operator, false, on(g.operators.SafetyEvents)},
 		{"GET", "/debug/pprof/", operator, false, on(ops.Profile)},
 		{"GET", "/debug/pprof/{name}", operator, false, on(ops.Profile)},
@@ -222,7 +223,6 @@ func (g *Gateway) operatorRoutes() []routeRow {
 		return rows
 	}
 	return append(rows,
-		routeRow{"GET", "/admin/api/findings", operator, false, on(g.operators.ListFindings)},
 		routeRow{"GET", "/admin/api/scale", operator, false, on(g.operators.ListScaling)},
 		routeRow{"POST", "/admin/api/workers/drain", operator, false, on(g.operators.ToWorker(fleet.Drain))},
 		routeRow{"POST", "/admin/api/workers/resume", operator, false, on(g.operators.ToWorker(fleet.Resume))},

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -159,6 +160,42 @@ func TestRedactedValuesComeBack(t *testing.T) {
 			t.Error(answer)
 		}
 	})
+}
+
+// TestRedactedValuesAreNotTakenForOthers has an answer bring a value of its own, which is redacted and
+// must not become one of the prompt.
+func TestRedactedValuesAreNotTakenForOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &worker{script: speak(t, "Sent to [EMAIL_1] and not to eve@example.org, said jane@example.com.", 0)}
+		s := start(t, w, withPolicy(t, strictPolicy), roomy)
+		_, answer := s.do("POST", "/v1/chat/completions", userSays("Write to jane@example.com"))
+		if !strings.Contains(answer, "Sent to jane@example.com and not to [EMAIL_2], said jane@example.com.") {
+			t.Error(answer)
+		}
+	})
+}
+
+// TestRedactedTextHasNoLogprobs has clients ask for the tokens of answers of which a part is redacted,
+// whether thoughts go before them or not.
+func TestRedactedTextHasNoLogprobs(t *testing.T) {
+	const said = "Ask eve@example.org now, and me."
+	token := regexp.MustCompile(`"token":"([^"]*)","logprob":-0.5,"bytes":[^]]*],"top_logprobs"`)
+	for _, extra := range []string{"", weatherTool} {
+		for _, stream := range []string{"", `,"stream":true`} {
+			synctest.Test(t, func(t *testing.T) {
+				s := start(t, &worker{script: speak(t, said, 0)}, withPolicy(t, strictPolicy), roomy)
+				_, body := s.chat(extra + stream + `,"logprobs":true`)
+				var listed strings.Builder
+				for _, m := range token.FindAllStringSubmatch(body, -1) {
+					listed.WriteString(m[1])
+				}
+				if got := listed.String(); strings.Contains(body, "example") || !strings.HasPrefix(got, "Ask") ||
+					!strings.HasSuffix(got, " now, and me.") || strings.ContainsAny(got, "@v") {
+					t.Errorf("%s%s: listed are %q: %s", extra, stream, got, body)
+				}
+			})
+		}
+	}
 }
 
 func TestModerations(t *testing.T) {

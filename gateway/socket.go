@@ -291,13 +291,22 @@ func (s *socket) ping() {
 	s.pings.Reset(s.gateway.config.KeepAlive)
 }
 
-// write sends one frame. A client that does not take it in time is left.
+// write sends one frame. A client that does not take it in time is left. The limit is one of the connection: a context
+// for each frame would cost more than the frame. hangUp sets a shorter one, after ctx has ended.
 func (s *socket) write(frame []byte) error {
-	ctx, cancel := context.WithTimeout(s.ctx, s.gateway.config.WriteWaitMax)
-	defer cancel()
-	if err := s.conn.Write(ctx, websocket.MessageText, frame); err != nil {
+	err := s.wire.SetWriteDeadline(time.Now().Add(s.gateway.config.WriteWaitMax))
+	if err == nil {
+		err = context.Cause(s.ctx)
+	}
+	if err == nil {
+		err = s.conn.Write(context.Background(), websocket.MessageText, frame)
+	}
+	if err != nil {
 		s.cancel(hijack.ClientGone(err))
 		return hijack.ClientGone(err)
+	}
+	if s.ctx.Err() == nil {
+		_ = s.wire.SetWriteDeadline(time.Time{}) // the next that writes may be a pong
 	}
 	return nil
 }

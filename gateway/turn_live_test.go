@@ -240,8 +240,8 @@ func TestPagesForPeople(t *testing.T) {
 		})
 		s := start(t, &worker{}, func(c *Config) { c.Pages = pages })
 		for _, r := range []struct{ path, accept, want string }{
-			{"/", "text/html,application/xhtml+xml", "page /"}, {"/", "*/*", "Parley speaks"},
-			{"/", "", "Parley speaks"},
+			{"/", "text/html,application/xhtml+xml", "page /"}, {"/", "*/*", "Parley serves"},
+			{"/", "", "Parley serves"},
 			{"/c/conv_1", "text/html", "page /c/conv_1"}, {"/assets/a-1.js", "*/*", "page /assets/a-1.js"},
 			{"/assets/a/b", "*/*", "Unknown request URL"},
 			{"/nope", "text/html", "Page not found"}, {"/v1/nope", "application/json", "Unknown request URL"},
@@ -251,7 +251,7 @@ func TestPagesForPeople(t *testing.T) {
 			}
 		}
 		without := start(t, &worker{})
-		if _, body := without.do("GET", "/", "", "Accept", "text/html"); !strings.Contains(body, "Parley speaks") {
+		if _, body := without.do("GET", "/", "", "Accept", "text/html"); !strings.Contains(body, "Parley serves") {
 			t.Errorf("got %s", body)
 		}
 	})

@@ -24,6 +24,8 @@ type BlockExchange struct {
 	BlockBytes int
 	// Gives is set while others can fetch from it: it is up, or draining.
 	Gives bool
+	// Place is where it can share memory: workers that say the same have a faster way. Empty if it shares none.
+	Place string
 }
 
 // A Transfer is what a worker should fetch before it computes a request.
@@ -100,9 +102,8 @@ func (r *Router) Fetch(q *Request, d *Decision, now time.Time) *Transfer {
 // its prompt computed elsewhere.
 const prefillLeast = 256
 
-// prefillWithin is the least time that a prompt gets to be computed elsewhere and fetched, prefillUnknown while
-// it is not known how fast: a prompt that is broken off teaches nothing.
-const prefillWithin, prefillUnknown = 2 * time.Second, time.Minute
+// prefillWithin is the least time that a prompt gets to be computed elsewhere and fetched.
+const prefillWithin = 2 * time.Second
 
 // Prefill decides where the prompt of a request is computed that goes to a worker which
 // should only decode: on a worker for prompts, from which it is fetched then. It reports
@@ -127,8 +128,8 @@ func (r *Router) Prefill(q *Request, d *Decision, now time.Time) (Decision, bool
 	pace := r.paceOf(from) // they come as they are computed
 	computed := pace.time(q.PromptTokens-first.Uncached, q.PromptTokens) + pace.time(0, from.waiting)
 	t.Within = max(t.Within, withinFactor*(t.Move+computed), prefillWithin)
-	if pace.measured == 0 {
-		t.Within = max(t.Within, prefillUnknown)
+	if pace.measured == 0 { // a prompt that is broken off teaches nothing
+		t.Within = max(t.Within, r.cfg.FirstPrompt)
 	}
 	d.fetch(t) // instead of what it would have fetched from elsewhere
 	return first, true

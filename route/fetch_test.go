@@ -203,7 +203,7 @@ func TestPromptsGoToTheirRole(t *testing.T) {
 				d.Fetch.More != 4096 || d.Uncached != 0) {
 				t.Errorf("%v, %v", first, d)
 			}
-			if slow := test.rate == 0; ok && slow != (d.Fetch.Within == prefillUnknown) {
+			if slow := test.rate == 0; ok && slow != (d.Fetch.Within == time.Minute) {
 				t.Errorf("it gets %v", d.Fetch.Within)
 			}
 		})
@@ -264,9 +264,36 @@ func TestASlowLinkIsTriedAgain(t *testing.T) {
 		!strings.Contains(d.String(), "computes 3200 tokens that holder has: fetched about 4s") {
 		t.Errorf("%v", d)
 	}
+	c.now = c.now.Add(linkDoubt)
+	if d := c.decide(t); d.Fetch != nil {
+		t.Errorf("what was measured less than %v ago is doubted: %v", linkDoubt, d)
+	}
 	c.now = c.now.Add(2 * linkDoubt)
 	if d := c.decide(t); d.Fetch == nil || d.Declined != nil || d.Fetch.Move < d.Fetch.Compute {
 		t.Errorf("%v", d)
+	}
+}
+
+// TestSharedMemoryIsAssumedToBeFaster has two workers say that they can share memory, where nothing was measured: a
+// prompt is fetched that would be computed otherwise. What was measured over a network says nothing of it.
+func TestSharedMemoryIsAssumedToBeFaster(t *testing.T) {
+	for place, shared := range map[string]bool{"": false, "here": true, "elsewhere": false} {
+		c := newCrossroads(t, 1<<20, 2000)
+		c.workers[c.other].status.Exchange.Place = "here"
+		c.workers[c.holder].status.Exchange.Place = place
+		want := 1.0 / linkGuess
+		if shared {
+			want = 1.0 / sharedGuess
+		}
+		if l := c.expected(c.holder, c.other); l.byteTime != want {
+			t.Errorf("%q: %v", place, &l)
+		}
+		l := c.link(c.holder, c.other)
+		l.learn(200<<20, 40*time.Millisecond, c.now)
+		l.learn(100<<20, 20*time.Millisecond, c.now)
+		if l := c.expected(c.holder, c.other); l.doubt(c.now) != 1 {
+			t.Errorf("%q: %v is doubted, which is faster than was assumed", place, &l)
+		}
 	}
 }
 

@@ -1,10 +1,10 @@
 package route
 
 import (
-	"math"
 	"strconv"
 	"time"
 
+	"parley/internal/exactmath"
 	"parley/internal/stat"
 )
 
@@ -14,10 +14,11 @@ import (
 // measurements are forgotten.
 
 const (
-	// latencyGuess, linkGuess and rateGuess stand for what was not measured: what a fetch
-	// takes besides its bytes, bytes in a second, and tokens in a second.
+	// latencyGuess, linkGuess, sharedGuess and rateGuess stand for what was not measured: what a fetch
+	// takes besides its bytes, bytes in a second over a network and through shared memory, and tokens in a second.
 	latencyGuess = 3 * time.Millisecond
 	linkGuess    = 1 << 30
+	sharedGuess  = 3 << 30
 	rateGuess    = 10_000
 	// linkForgetting and paceForgetting are for [stat.Least]: a link or a worker whose speed
 	// has changed is known anew after about ten measurements.
@@ -25,8 +26,8 @@ const (
 	paceForgetting = 0.1
 	// guessWeight is how much a guess counts beside a measurement.
 	guessWeight = 0.01
-	// linkDoubt is the age at which a measurement of a link is doubted by half: a link that
-	// was too slow is tried again some time later, the sooner the less it lacked.
+	// linkDoubt is the age from which on a measurement of a link is doubted, and after twice that time by half: a
+	// link that was too slow is tried again some time later, the sooner the less it lacked.
 	linkDoubt = 5 * time.Minute
 	// mega and lookbackUnit scale features. A measurement that can be explained by tokens as
 	// well as by what they look back on is explained by tokens, whose feature is larger.
@@ -40,6 +41,7 @@ type blockLink struct {
 	fit      stat.Least
 	latency  float64   // seconds
 	byteTime float64   // seconds
+	guess    float64   // byteTime before anything was measured
 	measured int       // transfers
 	last     time.Time // of them
 	rests    time.Time // not to be tried before
@@ -65,14 +67,18 @@ func (l *blockLink) time(bytes float64) time.Duration {
 }
 
 // doubt returns which part of the time that was measured a transfer may take: less where that
-// was long ago, or was measured once or twice. A link on which one transfer was slow by chance would
-// never be measured again otherwise.
+// was long ago, or if transfers were slower than was assumed and there were only one or two. A link on which one
+// transfer was slow by chance would not be measured again soon otherwise.
 func (l *blockLink) doubt(now time.Time) float64 {
 	if l.measured == 0 { // guesses are high
 		return 1
 	}
-	few := 1 / float64(1+l.measured)
-	return (1 - float64(few*few)) * math.Exp2(-max(0, now.Sub(l.last).Seconds())/linkDoubt.Seconds())
+	few := 0.0
+	if l.byteTime > l.guess {
+		few = 1 / float64(1+l.measured)
+	}
+	age := max(0, now.Sub(l.last)-linkDoubt)
+	return (1 - float64(few*few*few)) * exactmath.Exp2(-age.Seconds()/linkDoubt.Seconds())
 }
 
 // String returns what is known of the link.
@@ -89,26 +95,38 @@ func (l *blockLink) String() string {
 }
 
 // expected returns a link with what is expected of it: what was measured, else the mean of
-// those to the same worker, else guesses.
+// those to the same worker that share memory as well or do not either, else guesses.
 func (r *Router) expected(from, to ID) blockLink {
-	out := blockLink{from: from, to: to}
+	near := r.shares(from, to)
+	out := blockLink{from: from, to: to, guess: 1.0 / linkGuess}
+	if near {
+		out.guess = 1.0 / sharedGuess
+	}
 	if l := r.linkOf(from, to); l != nil {
 		if out.rests = l.rests; l.measured > 0 {
-			return *l
+			known := *l
+			known.guess = out.guess
+			return known
 		}
 	}
 	n := 0.0
 	for i := range r.links {
-		if o := &r.links[i]; o.to == to && o.measured > 0 {
+		if o := &r.links[i]; o.to == to && o.measured > 0 && r.shares(o.from, to) == near {
 			out.latency, out.byteTime, n = out.latency+o.latency, out.byteTime+o.byteTime, n+1
 		}
 	}
 	if n == 0 {
-		out.latency, out.byteTime = latencyGuess.Seconds(), 1.0/linkGuess
+		out.latency, out.byteTime = latencyGuess.Seconds(), out.guess
 		return out
 	}
 	out.latency, out.byteTime = out.latency/n, out.byteTime/n
 	return out
+}
+
+// shares reports whether two workers can share memory.
+func (r *Router) shares(from, to ID) bool {
+	a, b := r.workers[from], r.workers[to]
+	return a != nil && b != nil && a.status.Exchange.Place != "" && a.status.Exchange.Place == b.status.Exchange.Place
 }
 
 // A promptPace is what is known of how fast a worker computes prompts.

@@ -226,7 +226,13 @@ func (r *Router) Pick(q *Request, now time.Time) (Decision, error) {
 	}
 	known := r.rate(q)
 	d.Able = len(r.ranked)
-	if best := slices.MinFunc(r.ranked, byScore); best.setBack != reasons && known {
+	best := &r.ranked[0]
+	for i := range r.ranked[1:] {
+		if c := &r.ranked[1+i]; c.score < best.score || c.score == best.score && byScore(*c, *best) < 0 {
+			best = c
+		}
+	}
+	if best.setBack != reasons && known {
 		d.Passed = best.w.Name
 	}
 	r.setBack(&d)
@@ -395,14 +401,12 @@ func (w *worker) memory() float64 {
 // setBack takes out the candidates that should not get more, unless no other
 // is left. Those over the watermark come last.
 func (r *Router) setBack(d *Decision) {
+	var counts [reasons + 1]int
+	for i := range r.ranked {
+		counts[r.ranked[i].setBack]++
+	}
 	for _, reason := range []Reason{Watermark, OtherRole, Busy} {
-		n := 0
-		for i := range r.ranked {
-			if r.ranked[i].setBack == reason {
-				n++
-			}
-		}
-		if n < len(r.ranked) {
+		if n := counts[reason]; n > 0 && n < len(r.ranked) {
 			r.ranked = slices.DeleteFunc(r.ranked, func(c candidate) bool { return c.setBack == reason })
 			d.Refused[reason] += n
 		}

@@ -3,12 +3,12 @@ package route
 import (
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
 
 	"parley"
+	"parley/internal/exactmath"
 	"parley/route/kvindex"
 )
 
@@ -44,6 +44,9 @@ type Config struct {
 	// FetchTime is the least time that a worker gets to fetch blocks before it computes
 	// them; 0 means 250 ms.
 	FetchTime time.Duration
+	// FirstPrompt is the least time that a prompt gets to be computed elsewhere and fetched while it is not known how
+	// fast prompts are computed there; 0 means a minute.
+	FirstPrompt time.Duration
 	// FetchGain is how much of the time to compute a fetch may take; 0 means 1: all of it.
 	FetchGain float64
 	// Index is for the indexes of all block sizes, besides BlockTokens.
@@ -66,6 +69,7 @@ func (c *Config) setDefaults() error {
 	orDefault(&c.DiskCredit, 0.25)
 	orDefault(&c.TieTokens, 64)
 	orDefault(&c.FetchTime, 250*time.Millisecond)
+	orDefault(&c.FirstPrompt, time.Minute)
 	orDefault(&c.FetchGain, 1)
 	var problems []error
 	for _, row := range []struct {
@@ -297,8 +301,8 @@ func (r *Router) means() (work, share float64) {
 // advance forgets old work and expectations.
 func (r *Router) advance(now time.Time) {
 	if since := now.Sub(r.decayed); since > 0 {
-		work := math.Exp2(-since.Seconds() / r.cfg.WorkHalf.Seconds())
-		share := math.Exp2(-since.Seconds() / r.cfg.ShareHalf.Seconds())
+		work := exactmath.Exp2(-since.Seconds() / r.cfg.WorkHalf.Seconds())
+		share := exactmath.Exp2(-since.Seconds() / r.cfg.ShareHalf.Seconds())
 		for _, w := range r.workers {
 			if w != nil {
 				w.work *= work

@@ -2,11 +2,11 @@ package route
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"time"
 
 	"parley"
+	"parley/internal/exactmath"
 )
 
 // A worker that has just come holds nothing. What the others are asked for most lately is
@@ -102,20 +102,22 @@ type Handing struct {
 type receiver struct {
 	id     ID
 	given  blockSet
-	tokens int
+	tokens int // that it gets
+	room   int // for further tokens
 	time   time.Duration
 }
 
-// HandOver decides what others should fetch from a worker that is about to leave: of the latest uses in its
-// pool, the most used first, what it alone holds. That goes to the worker that holds most of what comes before it, of
-// several to the one that gets least. A worker gets at most what fills a share of its memory, and what is
-// expected to come within a time.
-func (r *Router) HandOver(from ID, uses []Use, within time.Duration, now time.Time) (plan []Handing) {
+// HandOver decides what others that are able to should fetch from a worker that is about to leave: of the latest
+// uses in its pool, the most used first, what no worker holds that will be asked for it. That goes to the worker with
+// room for it that holds most of what comes before it, of several to the one that gets least. A worker gets at most
+// what fills a share of its memory, and what is expected to come within a time.
+func (r *Router) HandOver(from ID, able func(ID) bool, uses []Use, within time.Duration, now time.Time) (
+	plan []Handing) {
 	leaving := r.workers[from]
 	if leaving.index == nil {
 		return nil
 	}
-	receivers := r.receiversFrom(leaving)
+	receivers := r.receiversFrom(leaving, able)
 	heat := heatOf(uses, now)
 	order := make([]int, 0, len(uses))
 	for i := range uses {
@@ -134,12 +136,15 @@ func (r *Router) HandOver(from ID, uses []Use, within time.Duration, now time.Ti
 		has := 0
 		for _, c := range receivers {
 			depth := max(int(matches.Of(r.workers[c.id].number).Blocks), c.given.depth(keys))
+			if (held-depth)*leaving.BlockTokens > c.room {
+				continue
+			}
 			if to == nil || depth > has || depth == has && c.tokens < to.tokens {
 				to, has = c, depth
 			}
 		}
 		more := (held - has) * leaving.BlockTokens
-		if to == nil || more < fetchLeast || to.tokens+more > int(warmShare*float64(r.workers[to.id].CapacityTokens)) {
+		if to == nil || more < fetchLeast {
 			continue
 		}
 		t, worth := r.weigh(from, to.id, held*leaving.BlockTokens, more, now)
@@ -148,18 +153,31 @@ func (r *Router) HandOver(from ID, uses []Use, within time.Duration, now time.Ti
 		}
 		t.Within = max(t.Within, withinFactor*t.Move)
 		to.given.add(keys[:held])
-		to.tokens, to.time = to.tokens+more, to.time+t.Move
+		to.tokens, to.room, to.time = to.tokens+more, to.room-more, to.time+t.Move
 		plan = append(plan, Handing{i, to.id, t})
 	}
 	return plan
 }
 
-// receiversFrom returns the workers that can use blocks of one that leaves.
-func (r *Router) receiversFrom(leaving *worker) (all []*receiver) {
+// receiversFrom returns the workers that can use blocks of one that leaves: those for the same part of requests.
+// Without such workers the others take its requests over, and so its blocks.
+func (r *Router) receiversFrom(leaving *worker, able func(ID) bool) (all []*receiver) {
+	var others []*receiver
+	prompts := leaving.status.Role == parley.RolePrefill
 	for id, w := range r.workers {
-		if w != nil && w != leaving && w.status.Ready && w.CapacityTokens > 0 && leaving.gives(w) {
-			all = append(all, &receiver{id: ID(id), given: blockSet{}})
+		if w == nil || w == leaving || !w.status.Ready || !leaving.gives(w) || !able(ID(id)) {
+			continue
 		}
+		c := &receiver{id: ID(id), given: blockSet{}, room: int(warmShare * float64(w.CapacityTokens))}
+		switch {
+		case prompts && w.status.Role != parley.RoleDecode, !prompts && w.status.Role != parley.RolePrefill:
+			all = append(all, c)
+		case !w.status.RoleOnly:
+			others = append(others, c)
+		}
+	}
+	if len(all) == 0 {
+		return others
 	}
 	return all
 }
@@ -169,7 +187,7 @@ func (r *Router) receiversFrom(leaving *worker) (all []*receiver) {
 func heatOf(uses []Use, now time.Time) map[parley.BlockKey]float64 {
 	heat := map[parley.BlockKey]float64{}
 	for i := range uses {
-		worth := math.Exp2(-now.Sub(uses[i].At).Seconds() / warmHalf.Seconds())
+		worth := exactmath.Exp2(-now.Sub(uses[i].At).Seconds() / warmHalf.Seconds())
 		for _, k := range uses[i].Keys {
 			heat[k] += worth
 		}

@@ -3,6 +3,9 @@ package route
 import (
 	"container/list"
 	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
 
 	"parley"
 )
@@ -10,7 +13,8 @@ import (
 // A WatchConfig bounds what a [Watch] remembers. The zero value works.
 type WatchConfig struct {
 	// Families is how many families of prompts are watched, the ones seen last;
-	// 0 means 1,024.
+	// 0 means 1,024. A tenant has at most an eighth of them, or eight: its clients
+	// name their applications as they like.
 	Families int
 	// PrefixTokens is how much of each is remembered, at 4 bytes a token; 0
 	// means 2,048. What changes behind that is not found.
@@ -28,9 +32,10 @@ type WatchConfig struct {
 // prompts begin with. When the rate collapses and stays down, it looks for the
 // first block in which the latest prompts leave the common beginning.
 type Watch struct {
-	cfg      WatchConfig
-	families map[familyKey]*list.Element // of *family
-	recent   *list.List                  // latest first
+	cfg WatchConfig
+	// families are those of each key, told apart by the wording of their system prompts, the latest last.
+	families map[familyKey][]*list.Element // of *family
+	recent   *list.List                    // latest first
 }
 
 type familyKey struct{ tenant, family string }
@@ -40,7 +45,7 @@ func NewWatch(cfg WatchConfig) *Watch {
 	orDefault(&cfg.Families, 1024)
 	orDefault(&cfg.PrefixTokens, 2048)
 	orDefault(&cfg.BlockTokens, 16)
-	return &Watch{cfg: cfg, families: map[familyKey]*list.Element{}, recent: list.New()}
+	return &Watch{cfg: cfg, families: map[familyKey][]*list.Element{}, recent: list.New()}
 }
 
 // A Sighting is one prompt that was served.
@@ -48,7 +53,10 @@ type Sighting struct {
 	// Tenant and Family say whose prompts should begin alike: those of one
 	// application, or with one cache key, or just all of a tenant's.
 	Tenant, Family string
-	Tokens         []parley.Token
+	// System is the text of its system prompt, by whose wording the applications of a family are told apart;
+	// may be empty.
+	System string
+	Tokens []parley.Token
 	// CachedTokens of them were found.
 	CachedTokens int
 }
@@ -56,6 +64,8 @@ type Sighting struct {
 // A Finding says what broke the beginning of a family's prompts.
 type Finding struct {
 	Tenant, Family string
+	// System is how the first system prompt of the application begins, at most 64 bytes; empty without.
+	System string
 	// HitsBefore and HitsNow are parts of the prompts that were found.
 	HitsBefore, HitsNow float64
 	// Block is the first that changes, counted from 0. The change lies between
@@ -74,15 +84,21 @@ func (f *Finding) String() string {
 	if f.To > 0 {
 		where = fmt.Sprintf("between tokens %d and %d", f.From, f.To)
 	}
+	of := f.Tenant + "/" + f.Family
+	if f.System != "" {
+		of += fmt.Sprintf(" that begin with %q", f.System)
+	}
 	return fmt.Sprintf(
-		"prompts of %s/%s: hits fell from %.0f%% to %.0f%%, because block %d changes from one to the next, %s; "+
+		"prompts of %s: hits fell from %.0f%% to %.0f%%, because block %d changes from one to the next, %s; "+
 			"they agreed for %d tokens before",
-		f.Tenant, f.Family, 100*f.HitsBefore, 100*f.HitsNow, f.Block, where, f.StableTokens)
+		of, 100*f.HitsBefore, 100*f.HitsNow, f.Block, where, f.StableTokens)
 }
 
 // A family is what is known of prompts that should begin alike.
 type family struct {
-	key familyKey
+	key    familyKey
+	words  wordSketch // of the first system prompt
+	system string     // how that begins
 	// usual is how they begin, and agree[n] how many lately agreed with it for
 	// just n blocks, as a part of all.
 	usual []parley.Token
@@ -124,7 +140,7 @@ func (w *Watch) See(s Sighting) *Finding {
 	if len(s.Tokens) < w.cfg.BlockTokens {
 		return nil
 	}
-	f := w.family(familyKey{s.Tenant, s.Family}, s.Tokens)
+	f := w.family(&s)
 	now := f.compare(s.Tokens, w.cfg.BlockTokens)
 	f.breaks[f.seen%breaksKept] = now
 	f.seen++
@@ -146,21 +162,60 @@ func (w *Watch) See(s Sighting) *Finding {
 	return nil
 }
 
-// family returns what is known of a family, making room if it is new.
-func (w *Watch) family(key familyKey, tokens []parley.Token) *family {
-	if e, ok := w.families[key]; ok {
-		w.recent.MoveToFront(e)
-		return e.Value.(*family)
+// family returns what is known of the prompts of an application, making room if it is new.
+func (w *Watch) family(s *Sighting) *family {
+	key, words := familyKey{s.Tenant, s.Family}, sketchOf(s.System)
+	alike, most := (*list.Element)(nil), -1.0
+	for _, e := range w.families[key] {
+		if share := words.alike(&e.Value.(*family).words); share > most {
+			alike, most = e, share
+		}
 	}
-	if w.recent.Len() >= w.cfg.Families {
-		oldest := w.recent.Back()
-		delete(w.families, oldest.Value.(*family).key)
-		w.recent.Remove(oldest)
+	if most >= sameWording {
+		w.recent.MoveToFront(alike)
+		w.families[key] = append(without(w.families[key], alike), alike)
+		return alike.Value.(*family)
 	}
-	f := &family{key: key}
-	f.begin(w.beginning(tokens), w.cfg.BlockTokens)
-	w.families[key] = w.recent.PushFront(f)
+	w.makeRoom(key)
+	f := &family{key: key, words: words, system: beginningOf(s.System)}
+	f.begin(w.beginning(s.Tokens), w.cfg.BlockTokens)
+	w.families[key] = append(w.families[key], w.recent.PushFront(f))
 	return f
+}
+
+// makeRoom forgets the family seen longest ago: of those with the key or of the tenant, if there are as many of them as
+// there may be; of all, if the watch is full.
+func (w *Watch) makeRoom(key familyKey) {
+	if alike := w.families[key]; len(alike) == wordingsMax {
+		w.forget(alike[0])
+		return
+	}
+	own, oldest := 0, (*list.Element)(nil)
+	for e := w.recent.Front(); e != nil; e = e.Next() {
+		if e.Value.(*family).key.tenant == key.tenant {
+			own, oldest = own+1, e
+		}
+	}
+	switch {
+	case own >= max(wordingsMax, w.cfg.Families/8):
+		w.forget(oldest)
+	case w.recent.Len() >= w.cfg.Families:
+		w.forget(w.recent.Back())
+	}
+}
+
+func (w *Watch) forget(e *list.Element) {
+	key := e.Value.(*family).key
+	if left := without(w.families[key], e); len(left) > 0 {
+		w.families[key] = left
+	} else {
+		delete(w.families, key)
+	}
+	w.recent.Remove(e)
+}
+
+func without(all []*list.Element, e *list.Element) []*list.Element {
+	return slices.DeleteFunc(all, func(other *list.Element) bool { return other == e })
 }
 
 // beginning returns a copy of the tokens to remember.
@@ -171,7 +226,7 @@ func (w *Watch) beginning(tokens []parley.Token) []parley.Token {
 
 // begin forgets everything and makes a prompt the usual one.
 func (f *family) begin(tokens []parley.Token, blockTokens int) {
-	*f = family{key: f.key}
+	*f = family{key: f.key, words: f.words, system: f.system}
 	f.choose(tokens, blockTokens)
 }
 
@@ -264,6 +319,7 @@ func (f *family) explain(blockTokens int) *Finding {
 	out := &Finding{
 		Tenant:       f.key.tenant,
 		Family:       f.key.family,
+		System:       f.system,
 		HitsBefore:   f.normal,
 		HitsNow:      f.lately,
 		Block:        best,
@@ -292,4 +348,66 @@ func (f *family) explain(blockTokens int) *Finding {
 	}
 	out.Was = append([]parley.Token(nil), f.usual[out.From:end]...)
 	return out
+}
+
+const (
+	// sameWording is the share of words that two system prompts of one application have in common at least: a time or a
+	// name in them changes few.
+	sameWording = 0.4
+	// wordingsMax bounds the applications with one key: those seen last are watched.
+	wordingsMax = 8
+	// wordingBytes of a system prompt are looked at.
+	wordingBytes = 1024
+	shownBytes   = 64
+)
+
+// A wordSketch has the least hash of the words in each of sixteen classes, 0 if there is none: the share of classes
+// in which two sketches agree estimates which share of their words two texts have in common (MinHash with one
+// permutation).
+type wordSketch [16]uint64
+
+func sketchOf(text string) (s wordSketch) {
+	for word := range strings.FieldsSeq(text[:min(len(text), wordingBytes)]) {
+		h := hashOf(word) | 1<<63
+		if at := &s[h%16]; *at == 0 || h < *at {
+			*at = h
+		}
+	}
+	return s
+}
+
+// hashOf is the hash FNV-1a with its bits mixed, the same on every machine.
+func hashOf(word string) uint64 {
+	h := uint64(14695981039346656037)
+	for i := range len(word) {
+		h = (h ^ uint64(word[i])) * 1099511628211
+	}
+	h = (h ^ h>>33) * 0xff51afd7ed558ccd
+	return h ^ h>>33
+}
+
+// alike estimates which share of their words two texts have in common: 1 for two without words.
+func (s *wordSketch) alike(other *wordSketch) float64 {
+	same, all := 0, 0
+	for i := range s {
+		if s[i]|other[i] != 0 {
+			all++
+		}
+		if s[i] == other[i] && s[i] != 0 {
+			same++
+		}
+	}
+	if all == 0 {
+		return 1
+	}
+	return float64(same) / float64(all)
+}
+
+// beginningOf returns the first characters of a text.
+func beginningOf(text string) string {
+	n := min(len(text), shownBytes)
+	for n > 0 && n < len(text) && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return strings.Clone(text[:n])
 }

@@ -12,9 +12,10 @@ import (
 // A watched is an application whose prompts are a system prompt of 640 tokens
 // and a question of its user's.
 type watched struct {
-	watch *Watch
-	n     int
-	held  map[parley.BlockHash]bool
+	watch  *Watch
+	n      int
+	held   map[parley.BlockHash]bool
+	system func(n int) string // nil for none
 }
 
 // ask sends prompts, each with what edit does to the system prompt, and
@@ -39,8 +40,11 @@ func (a *watched) ask(times int, edit func(system []parley.Token, n int) []parle
 			}
 			a.held[name] = true
 		}
-		if f := a.watch.See(Sighting{Tenant: "acme", Family: "support", Tokens: tokens,
-			CachedTokens: cached}); f != nil {
+		s := Sighting{Tenant: "acme", Family: "support", Tokens: tokens, CachedTokens: cached}
+		if a.system != nil {
+			s.System = a.system(a.n)
+		}
+		if f := a.watch.See(s); f != nil {
 			findings = append(findings, f)
 		}
 	}
@@ -152,9 +156,79 @@ func TestWatchIsBounded(t *testing.T) {
 	if len(w.families) != 10 || w.recent.Len() != 10 {
 		t.Errorf("%d families, %d in order", len(w.families), w.recent.Len())
 	}
-	for _, e := range w.families {
+	for e := w.recent.Front(); e != nil; e = e.Next() {
 		if f := e.Value.(*family); len(f.usual) != 96 {
 			t.Errorf("%d tokens are remembered", len(f.usual))
+		}
+	}
+	for i := range 1000 {
+		w.See(Sighting{Tenant: "one", System: fmt.Sprint("a", i, " b", i, " c", i), Tokens: tokens})
+	}
+	if n := len(w.families[familyKey{"one", ""}]); n != wordingsMax {
+		t.Errorf("%d applications with one key", n)
+	}
+	for i := range 1000 {
+		w.See(Sighting{Tenant: "one", Family: fmt.Sprint(i), Tokens: tokens})
+	}
+	if w.recent.Len() != 10 || w.recent.Back().Value.(*family).key.tenant == "one" {
+		t.Errorf("one tenant evicts the families of others")
+	}
+}
+
+// TestWatchTellsApplicationsApart has two applications of one tenant that differ in their system prompts alone. One
+// puts the time into it: only that one is found, and the other's prompts do not hide it.
+func TestWatchTellsApplicationsApart(t *testing.T) {
+	support, search := newWatched(), newWatched()
+	search.watch, search.held = support.watch, support.held
+	text := "You answer questions about orders of a shop. Be brief, polite and exact. Now is %d:%d."
+	support.system = func(n int) string { return fmt.Sprintf(text, n%24, n%60) }
+	search.system = func(int) string { return "Rank these pages by how well they answer the query that follows." }
+	other := func(system []parley.Token, _ int) []parley.Token {
+		for i := range system {
+			system[i] += 5000
+		}
+		return system
+	}
+	for i := range 200 {
+		if f := search.ask(1, other); len(f) > 0 {
+			t.Fatalf("the other application: %v", f)
+		}
+		edit := timestamp
+		if i < 100 {
+			edit = nil
+		}
+		if f := support.ask(1, edit); len(f) == 1 {
+			if !strings.HasPrefix(f[0].System, "You answer questions") || f[0].Block != 3 || i < 100 {
+				t.Errorf("prompt %d: %+v", i, f[0])
+			}
+			return
+		}
+	}
+	t.Error("nothing was found")
+}
+
+// TestWatchKeepsApplicationsApartFromMany has an application whose prompts stay as they are, and a program of the same
+// tenant with another system prompt for each request: there is nothing to find, whichever came first.
+func TestWatchKeepsApplicationsApartFromMany(t *testing.T) {
+	for _, first := range []int{0, 40} {
+		steady, varied := newWatched(), newWatched()
+		varied.watch, varied.held = steady.watch, steady.held
+		steady.system = func(int) string { return "You answer questions about orders of a shop." }
+		varied.system = func(n int) string { return fmt.Sprintf("a%d b%d c%d d%d e%d f%d", n, n, n, n, n, n) }
+		other := func(system []parley.Token, n int) []parley.Token {
+			for i := range system {
+				system[i] += parley.Token(10_000 * n)
+			}
+			return system
+		}
+		varied.ask(first, other)
+		for i := range 400 {
+			if f := append(steady.ask(1, nil), varied.ask(3, other)...); len(f) > 0 {
+				t.Fatalf("prompt %d after %d others: %v", i, first, f)
+			}
+		}
+		if f := steady.ask(100, timestamp); len(f) != 1 || !strings.HasPrefix(f[0].System, "You answer questions") {
+			t.Errorf("after %d others the time in the prompt gives %v", first, f)
 		}
 	}
 }

@@ -14,16 +14,10 @@ func (b *backend) admin() *admin.Fleet {
 	}
 	return &admin.Fleet{
 		Workers: func() []admin.Worker { return shownWorkers(b.fleet.Standings()) },
-		Findings: func() (found []admin.Finding) {
-			for _, f := range b.fleet.Findings() {
-				found = append(found, shownFinding(&f))
-			}
-			return found
-		},
-		Drain:  func(name string) error { return b.fleet.Drain(name, -1) },
-		Resume: b.fleet.Resume,
-		Sleep:  func(name string) error { return b.fleet.Sleep(name, -1) },
-		Wake:   b.fleet.Wake,
+		Drain:   func(name string) error { return b.fleet.Drain(name, -1) },
+		Resume:  b.fleet.Resume,
+		Sleep:   func(name string) error { return b.fleet.Sleep(name, -1) },
+		Wake:    b.fleet.Wake,
 	}
 }
 
@@ -54,21 +48,4 @@ func shownWorkers(standings []fleet.Standing) (workers []admin.Worker) {
 		workers = append(workers, w)
 	}
 	return workers
-}
-
-func shownFinding(f *fleet.CacheFinding) admin.Finding {
-	return admin.Finding{
-		At:           f.At.Unix(),
-		Model:        f.Model,
-		Tenant:       f.Tenant,
-		Family:       f.Family,
-		HitsBefore:   f.HitsBefore,
-		HitsNow:      f.HitsNow,
-		From:         f.From,
-		To:           f.To,
-		StableTokens: f.StableTokens,
-		Was:          f.Was,
-		Now:          f.Now,
-		Text:         f.Text,
-	}
 }

@@ -17,7 +17,7 @@ import (
 //	warm WORKER NAME N            the worker has N tokens of its prompt
 //	full WORKER                   it cannot take anything
 //	wait MS
-//	plan                          what is taken back now; it is sent to where it was meant to go
+//	plan                          what is withdrawn now; it is sent to where it was meant to go
 func TestScripts(t *testing.T) {
 	scripttest.Run(t, func(run *scripttest.Script) func(scripttest.Words) {
 		s := &script{

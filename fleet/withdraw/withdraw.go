@@ -1,10 +1,10 @@
-// Package withdraw decides which requests a gateway takes back from workers that have
+// Package withdraw decides which requests a gateway withdraws from workers that have
 // not begun them. A worker fills its passes best from a few requests that it holds, but
 // what it holds waits for that worker alone: while its seats are taken, another may
 // have become idle; and an engine that begins requests in the order in which they came
 // lets one of a higher class wait for all before it.
 //
-// An attempt is taken back for one of two reasons:
+// An attempt is withdrawn for one of two reasons:
 //
 //   - Another worker of the pool is idle. The attempt must have waited for longer than
 //     what its own worker has cached of the prompt would take to compute there: so no
@@ -33,9 +33,9 @@ import (
 )
 
 const (
-	// Most is how often one request is taken back.
+	// Most is how often one request is withdrawn.
 	Most = 3
-	// Patience is how long a worker may hold an attempt before it is taken back for an
+	// Patience is how long a worker may hold an attempt before it is withdrawn for an
 	// idle one: it may be about to begin.
 	Patience = 250 * time.Millisecond
 	// usualRate is how many prompt tokens a second a worker is taken to compute that has
@@ -51,7 +51,7 @@ type Attempt struct {
 	// names the idle worker, if that was the reason.
 	Answered, Asked bool
 	For             string
-	// Withdrawn is how often the request was taken back before.
+	// Withdrawn is how often the request was withdrawn before.
 	Withdrawn int
 	// Cached is how many tokens of the prompt its worker had when it was sent.
 	Cached int
@@ -85,17 +85,17 @@ type Peers struct {
 	Cached func(a *Attempt, w *Worker) (tokens int, ok bool)
 }
 
-// A Withdrawal says that an attempt is taken back.
+// A Withdrawal says that an attempt is withdrawn.
 type Withdrawal struct {
 	*Attempt
 	From *Worker
-	// To is the idle worker that it is taken back for, Behind the attempt of a higher
+	// To is the idle worker that it is withdrawn for, Behind the attempt of a higher
 	// class; one of both is set.
 	To     *Worker
 	Behind *Attempt
 }
 
-// Plan returns what is taken back now, in the order in which it should be sent again.
+// Plan returns what is withdrawn now, in the order in which it should be sent again.
 func (p *Peers) Plan(now time.Time) (plan []Withdrawal) {
 	for _, w := range p.Workers {
 		if !w.ByClass {
@@ -189,7 +189,7 @@ func (w *Worker) overtaken() (plan []Withdrawal) {
 	return plan
 }
 
-// held returns what may be taken back for an idle worker: of the highest class the one
+// held returns what may be withdrawn for an idle worker: of the highest class the one
 // that has waited longest first.
 func (p *Peers) held() (list []Withdrawal) {
 	for _, w := range p.Workers {
@@ -205,7 +205,7 @@ func (p *Peers) held() (list []Withdrawal) {
 	return list
 }
 
-// idle returns the worker for which an attempt is taken back: one that can begin it at
+// idle returns the worker for which an attempt is withdrawn: one that can begin it at
 // once and for which it has waited long enough; nil if there is none. A worker that does
 // not say how many it computes at once is taken to compute as many as the attempt's own
 // does now.

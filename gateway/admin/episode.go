@@ -58,8 +58,8 @@ func (e *Episode) cause() string {
 // remedies are what helps against a bottleneck that is over.
 var remedies = map[string]string{
 	ByFailures: "The log has level ERROR for each, with the request id.",
-	ByKV:       "Enlarge the memory with --kv-tokens, or add a worker, if it comes back.",
-	ByCompute:  "Add a worker if it comes back.",
+	ByKV:       "If it happens again, enlarge the memory with --kv-tokens or add a worker.",
+	ByCompute:  "If it happens again, add a worker.",
 	ByQueue:    "See the reason in parley_shed_total; --queue-depth and --queue-wait set the limits of the queue.",
 }
 

@@ -7,8 +7,6 @@ import "parley"
 type Fleet struct {
 	// Workers returns the workers and their state.
 	Workers func() []Worker
-	// Findings returns the prompts that stopped hitting the cache, the latest last.
-	Findings func() []Finding
 	// Drain lets a worker finish and sends it no new requests; Resume ends that. Sleep
 	// has it release its memory once it is idle, Wake load the model again; a request
 	// for a model that no other worker has wakes it, too. Errors are [parley.Error].
@@ -25,7 +23,10 @@ type Finding struct {
 	At     int64  `json:"at"`
 	Model  string `json:"model"`
 	Tenant string `json:"tenant"`
+	// Family is the model, what its answers are for, and the application: its name in metadata, or its
+	// key. System is how its system prompt begins.
 	Family string `json:"family"`
+	System string `json:"system,omitzero"`
 	// HitsBefore and HitsNow are hit rates.
 	HitsBefore float64 `json:"hits_before"`
 	HitsNow    float64 `json:"hits_now"`

@@ -55,8 +55,8 @@ func TestObjectivesAreJudgedApart(t *testing.T) {
 	if kept["typing"] != 0 || kept["paid"] != 1 || kept["default"] != 1 {
 		t.Errorf("kept are %v", kept)
 	}
-	if s := p.Verdict.Sentence; !strings.Contains(s, "first tokens of typing took") || strings.Contains(s, "paid") ||
-		p.Verdict.Happy {
+	if s := p.Verdict.Sentence; !strings.Contains(s, "the time to first token of typing was") ||
+		strings.Contains(s, "paid") || p.Verdict.Happy {
 		t.Errorf("the verdict is %+v", p.Verdict)
 	}
 }

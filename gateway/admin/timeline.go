@@ -258,7 +258,7 @@ func (t *teller) engine(u *parley.Usage, s *parley.WorkerTimings, again time.Dur
 	t.add("engine", "wait for memory", "the key/value blocks of the prompt were in use", u.MemoryWait)
 	t.add("engine", "wait for compute", "", u.TurnWait())
 	t.add("engine", "prefill", missNote(u), u.Prefill)
-	t.add("engine", "compute what was written", fmt.Sprintf("%d tokens of the workers before", t.written), again)
+	t.add("engine", "recompute the answer so far", fmt.Sprintf("%d tokens of earlier workers", t.written), again)
 	t.add("engine", "decode", joined(preemptedNote(u), pausedNote(s)), u.Decode)
 }
 
@@ -318,7 +318,7 @@ func short(d time.Duration) string {
 // ends describes how attempts fail.
 var ends = map[string]string{
 	"refused": "it was too busy", "failed": "it failed", "lost": "it was lost", "told": "it refused the request",
-	"moved": "it was taken away from it", "withdrawn": "taken back before it had begun",
+	"moved": "moved to another worker", "withdrawn": "withdrawn before it had begun",
 	"outrun": "another worker was faster", "left": "cancelled",
 }
 

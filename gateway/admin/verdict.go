@@ -65,12 +65,12 @@ func missedObjectives(from, to *Reading, objectives parley.Objectives) (broken [
 			whose = " of " + o.Name
 		}
 		if took, text := quantileOf(&before.TTFT, &after.TTFT, o.TTFTShare); o.TTFT > 0 && took > o.TTFT.Seconds() {
-			broken = append(broken, fmt.Sprintf("first tokens%s took %s (SLO: %s within %s)",
-				whose, text, percent(o.TTFTShare), seconds(o.TTFT.Seconds())))
+			broken = append(broken, fmt.Sprintf("the time to first token%s was %s at %s (SLO: %s)",
+				whose, text, percentile(o.TTFTShare), seconds(o.TTFT.Seconds())))
 		}
 		if took, text := quantileOf(&before.Gap, &after.Gap, o.TPOTShare); o.TPOT > 0 && took > o.TPOT.Seconds() {
-			broken = append(broken, fmt.Sprintf("tokens%s came every %s (SLO: %s within %s)",
-				whose, text, percent(o.TPOTShare), seconds(o.TPOT.Seconds())))
+			broken = append(broken, fmt.Sprintf("the time between tokens%s was %s at %s (SLO: %s)",
+				whose, text, percentile(o.TPOTShare), seconds(o.TPOT.Seconds())))
 		}
 	}
 	return broken
@@ -90,6 +90,9 @@ func quantileOf(from, to *Histogram, share float64) (took float64, text string) 
 func percent(share float64) string {
 	return strconv.FormatFloat(math.Round(share*1e4)/100, 'f', -1, 64) + "%"
 }
+
+// percentile names the percentile of a share, such as p99.
+func percentile(share float64) string { return "p" + strings.TrimSuffix(percent(share), "%") }
 
 func byFailures(p *State) *Diagnosis {
 	const checkWorker = "Check the log of that worker; it gets requests again as soon as it answers."
@@ -112,7 +115,7 @@ func byFailures(p *State) *Diagnosis {
 		return &Diagnosis{
 			Bottleneck: ByFailures,
 			Sentence:   fmt.Sprintf("The circuit breaker of %s is open: too many requests failed.", list(open)),
-			Do:         "Find the first failure in the log; the breaker retries by itself.",
+			Do:         "Find the first failure in the log; the breaker sends test requests until one succeeds.",
 		}
 	case p.fleet && len(p.Workers) == 0:
 		return &Diagnosis{

@@ -29,6 +29,8 @@ type Answer struct {
 	// open counts the prompts whose usage has not come yet.
 	open  int
 	Usage parley.Usage
+	// cached is how much of the prompts was found in the cache, as far as that is known before the end.
+	cached int
 	// later is an error that came behind deltas not yet handed out.
 	later error
 	// constraint is what the answer is held to.
@@ -139,7 +141,7 @@ func (a *Answer) begin(o *Options) {
 	a.constraint, a.settled, a.grow, a.spent = o.Held, o.Settled, o.Grow, false
 	a.Waiter, a.reports = o.Work.Waiter, o.Requests[0].Progress
 	a.seen, a.judged, a.gauge = o.Seen, o.Judged, o.Gauge
-	a.Prompts, a.Choices = nil, nil
+	a.Prompts, a.Choices, a.cached = nil, nil, 0
 	a.waiting.Store(false)
 	for _, r := range o.Requests {
 		a.Prompts = append(a.Prompts, answeredPrompt{Tokens: r.Prompt})
@@ -226,6 +228,7 @@ func (a *Answer) accept(prompt int, s *infer.Step) ([]Piece, error) {
 	}
 	index := prompt*a.PerPrompt + d.Choice
 	c := a.Choices[index]
+	a.cached += d.CachedTokens
 	if c.halted() || a.spent && c.finish != "" {
 		return a.afterHalt(prompt, d)
 	}
@@ -432,7 +435,9 @@ func (c *choice) keep(id parley.Token, l parley.Logprob) {
 		return
 	}
 	l.Token = id
-	c.waiting = append(c.waiting, ShownToken{l, c.Text.decodedBytes, c.Text.decodedRunes})
+	c.waiting = append(c.waiting, ShownToken{
+		Logprob: l, startByte: c.Text.decodedBytes, Offset: c.Text.decodedRunes,
+	})
 }
 
 // release returns the tokens whose text is shown by now as content. At the end
@@ -449,12 +454,26 @@ func (c *choice) release() []ShownToken {
 	if c.everyToken && c.finish != "" && !c.Text.stopped {
 		n = len(c.waiting)
 	}
+	end := c.Text.decodedBytes
+	if n < len(c.waiting) {
+		end = c.waiting[n].startByte
+	}
 	released := c.waiting[:n:n]
 	c.waiting = c.waiting[n:]
+	for i := range slices.Backward(released) {
+		released[i].endByte, end = end, released[i].startByte
+	}
 	if c.reader == nil {
 		return released
 	}
-	return slices.DeleteFunc(released, func(t ShownToken) bool { return !c.reader.IsContent(t.startByte) })
+	released = slices.DeleteFunc(released, func(t ShownToken) bool { return !c.reader.IsContent(t.startByte) })
+	for i := range released {
+		t := &released[i]
+		bytes := t.endByte - t.startByte
+		t.startByte = c.reader.ContentBefore(t.startByte)
+		t.endByte = t.startByte + bytes
+	}
+	return released
 }
 
 // MeanLogprob rates a choice: the higher, the more probable its text.
@@ -500,6 +519,7 @@ func (a *Answer) endHalted() {
 	for i := range a.Prompts {
 		a.Usage.PromptTokens += a.gauge.Prompt(len(a.Prompts[i].Tokens))
 	}
+	a.Usage.CachedTokens = min(a.cached, a.Usage.PromptTokens)
 	for _, c := range a.Choices {
 		a.Usage.OutputTokens += c.outputTokens
 		a.Usage.ReasoningTokens += c.thoughtTokens

@@ -6,7 +6,7 @@
 // usage. On their way, in this order:
 //
 //	text.go           tokens become exact text, held back while it may become a stop string
-//	gateway/dialect   thoughts and tool calls are told from text, byte by byte
+//	gateway/dialect   separates thoughts and tool calls from text, byte by byte
 //	screen_output.go  the safety policy holds back, redacts or halts what was written
 //	piece.go          what was added to a choice
 //	answer.go         pieces of all choices, joined where they already wait

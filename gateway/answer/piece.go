@@ -12,8 +12,10 @@ import (
 // A ShownToken is a token with its log-probabilities and the place of its text.
 type ShownToken struct {
 	parley.Logprob
-	// startByte is where its text begins; offset counts characters instead.
-	startByte, Offset int
+	// startByte is where its text begins and endByte where it ends, in the text of the choice until
+	// it is released, and then in what the choice shows as content; Offset is the beginning in
+	// characters.
+	startByte, endByte, Offset int
 }
 
 // A Piece is what was added to one choice: thoughts, then text, then calls.

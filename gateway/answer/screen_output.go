@@ -1,6 +1,10 @@
 package answer
 
-import "parley/gateway/safety"
+import (
+	"slices"
+
+	"parley/gateway/safety"
+)
 
 // An outputScreen stands between one choice of an answer and its client. What the
 // model thinks, says and hands to tools are screened each by itself; what was
@@ -14,8 +18,10 @@ type outputScreen struct {
 	number                     int
 	// custom says that the call is one of a custom tool.
 	custom bool
-	// waiting are tokens whose text is held back.
+	// waiting are tokens whose text is held back, hidden what was replaced or left out of the text
+	// since the first of them.
 	waiting []ShownToken
+	hidden  []safety.ByteRange
 	halted  bool
 }
 
@@ -59,7 +65,7 @@ func newOutScreen(p *OutputPolicy, choice int) *outputScreen {
 
 func (o *outputScreen) channel() *channel {
 	s := o.policy
-	ch := &channel{stream: s.screen.NewStream(s.ruling)}
+	ch := &channel{stream: s.screen.NewStream(s.ruling, s.vault)}
 	if s.ruling.Restore && !s.vault.Empty() {
 		ch.restorer = safety.NewRestorer(s.vault)
 	}
@@ -165,19 +171,35 @@ func (o *outputScreen) take(ch *channel, p safety.StreamOutput) string {
 	o.policy.note(o.choice, string(ch.whole), p.Decisions)
 	o.halted = o.halted || p.Halted
 	ch.through = p.Through
+	if ch == o.text {
+		o.hidden = append(o.hidden, p.Hidden...)
+	}
 	if ch.restorer != nil {
 		return ch.restorer.Push(p.Text)
 	}
 	return p.Text
 }
 
-// release returns the tokens whose text has left the screen.
+// release returns the tokens whose text has left the screen, without those of text that does not
+// show.
 func (o *outputScreen) release(all bool) []ShownToken {
 	n := 0
-	for n < len(o.waiting) && (all || o.waiting[n].startByte < o.text.through) {
+	for n < len(o.waiting) && (all ||
+		o.waiting[n].startByte < o.text.through && o.waiting[n].endByte <= o.text.through) {
 		n++
 	}
 	released := o.waiting[:n:n]
 	o.waiting = o.waiting[n:]
+	if len(o.hidden) == 0 {
+		return released
+	}
+	released = slices.DeleteFunc(released, func(t ShownToken) bool {
+		return slices.ContainsFunc(o.hidden, func(h safety.ByteRange) bool {
+			return t.startByte < h.End && h.Start < max(t.endByte, t.startByte+1)
+		})
+	})
+	if len(o.waiting) == 0 {
+		o.hidden = o.hidden[:0]
+	}
 	return released
 }

@@ -12,6 +12,7 @@ import (
 	"parley/gateway/book"
 	"parley/gateway/ledger"
 	"parley/gateway/models"
+	"parley/gateway/record"
 	"parley/limit"
 )
 
@@ -30,8 +31,10 @@ type Bill struct {
 	// gauged: tokens are estimates until the upstream reports them.
 	gauged bool
 	// id is the entry's in the ledger.
-	id   string
-	once sync.Once
+	id string
+	// before is what the record had counted for earlier generations of the request.
+	before parley.Usage
+	once   sync.Once
 	// Routed is how long it took until the cache had no answer.
 	Routed atomic.Int64
 }
@@ -54,6 +57,7 @@ func (p *Payer) Reserve(ctx context.Context, m *models.Model, requests []*parley
 		id:    p.record.ID,
 
 		gauged: m.Gauge != nil,
+		before: counted(p.record),
 	}
 	if p.bills > 1 {
 		b.id = fmt.Sprintf("%s-%d", p.record.ID, p.bills)
@@ -129,29 +133,40 @@ func (b *Bill) Settle(u *parley.Usage) {
 	if b != nil {
 		b.once.Do(func() {
 			b.charge(u, string(b.payer.record.Finish()))
-			b.payer.Release()
+			b.payer.ended()
 		})
 	}
 }
 
+// counted returns what a record has counted so far.
+func counted(r *record.Request) parley.Usage {
+	return parley.Usage{
+		PromptTokens: r.PromptTokens(),
+		CachedTokens: r.CachedTokens(),
+		OutputTokens: r.OutputTokens(),
+	}
+}
+
 // Close charges what an answer that was broken off used: what was written, and
-// the prompt if anything was written or it was the client who broke it off while
-// it was computed. Nothing more if it is settled.
+// the prompt if anything was written or it was the client who broke it off after
+// its turn had come. Nothing more if it is settled.
 func (b *Bill) Close() {
 	if b == nil {
 		return
 	}
 	b.once.Do(func() {
 		r := b.payer.record
-		u, outcome := parley.Usage{OutputTokens: r.OutputTokens(), Estimated: b.gauged}, "error"
+		now := counted(r)
+		u, outcome := parley.Usage{OutputTokens: now.OutputTokens - b.before.OutputTokens, Estimated: b.gauged}, "error"
 		if b.ctx.Err() != nil {
 			outcome = string(parley.Cancelled)
 		}
-		if u.OutputTokens > 0 || outcome != "error" && !r.Waiter().Status().Waiting {
-			u.PromptTokens, u.CachedTokens = r.PromptTokens(), r.Usage().CachedTokens
+		if u.OutputTokens > 0 || outcome != "error" && r.Waiter().Dispatched() {
+			u.PromptTokens = now.PromptTokens - b.before.PromptTokens
+			u.CachedTokens = min(now.CachedTokens-b.before.CachedTokens, u.PromptTokens)
 		}
 		b.charge(&u, outcome)
-		b.payer.Release()
+		b.payer.ended()
 	})
 }
 
@@ -159,7 +174,7 @@ func (b *Bill) Close() {
 // charged, and the request keeps its slot.
 func (b *Bill) Fail() { b.once.Do(func() { b.charge(&parley.Usage{}, "error") }) }
 
-// Void gives back all that was reserved: nothing was asked of a worker, as the
+// Void releases all that was reserved: nothing was asked of a worker, as the
 // answer was there. The ledger has it from when it was made, and only once.
 func (b *Bill) Void() {
 	b.once.Do(func() {
@@ -171,7 +186,7 @@ func (b *Bill) Void() {
 // it is told to the client and written later.
 const ledgerWait = 2 * time.Second
 
-// charge writes the entry, and then gives back what was reserved and not used:
+// charge writes the entry, and then releases what was reserved and not used:
 // what a budget counts is never less than what the ledger has.
 func (b *Bill) charge(u *parley.Usage, outcome string) {
 	o := b.payer.office

@@ -1,8 +1,8 @@
-// Package bill is what a request takes of its caller's limits, and what it costs. It
-// knows neither HTTP nor what the answer says.
+// Package bill reserves and settles the limits of a request's caller, and its cost. It
+// knows neither HTTP nor the text of answers.
 //
-//	payer.go    what a request is charged to; a slot while it is under way
+//	payer.go    the accounts that a request is charged to; its slot
 //	slot.go     a slot: one request of a rate, one under way
 //	bill.go     a generation: tokens and money reserved before it, settled after it
-//	refusal.go  what a caller is told that a limit refuses
+//	refusal.go  the errors of requests over a limit
 package bill

@@ -44,9 +44,10 @@ type Payer struct {
 	accounts []limit.Account
 	light    bool
 	slot     atomic.Pointer[slot]
-	// bills counts the generations.
-	bills int
-	hooks Hooks
+	// bills counts the generations. If there are several, the end of one does not release the slot.
+	bills   int
+	several bool
+	hooks   Hooks
 }
 
 // Hooks are called while a payer waits for its limits; each may be nil.
@@ -125,7 +126,18 @@ func (p *Payer) TakeSlot(ctx context.Context, light bool) error {
 	return nil
 }
 
-// Release gives back the slot of a request that is over. It is safe to call it again.
+// Several says that generations of the request may follow each other: it keeps its slot until
+// Release is called.
+func (p *Payer) Several() { p.several = true }
+
+// ended releases the slot after a generation, unless others may follow.
+func (p *Payer) ended() {
+	if !p.several {
+		p.Release()
+	}
+}
+
+// Release releases the slot of a request that is over. It is safe to call it again.
 func (p *Payer) Release() { p.slot.Load().release() }
 
 // CountEndUser counts a request for the user whom the body names, where the operator

@@ -39,7 +39,7 @@ func (p *Payer) newSlot(name string, accounts []limit.Account, use limit.Use) *s
 	}}
 }
 
-// release gives back the place of a request that is over. It is safe to call it
+// release releases the place of a request that is over. It is safe to call it
 // again, and on nil.
 func (s *slot) release() {
 	for ; s != nil && !s.released.Swap(true); s = s.next {

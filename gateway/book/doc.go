@@ -3,5 +3,5 @@
 //	book.go        accounts in the memory of one process
 //	redis.go       accounts that several gateways share, by the script book.lua
 //	redis_down.go  what happens while Redis is out of reach
-//	watch.go       who is told of budgets that are nearly spent
+//	watch.go       alerts for budgets that are nearly spent
 package book

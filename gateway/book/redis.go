@@ -59,11 +59,20 @@ const (
 //go:embed book.lua
 var bookScript string
 
+// A redisClient is what the book needs of a *redis.Client. That type as a field would have all packages that import
+// this one compile its methods again, of which there are more than a thousand.
+type redisClient interface {
+	redis.Scripter
+	Ping(ctx context.Context) *redis.StatusCmd
+	Pipeline() redis.Pipeliner
+	Close() error
+}
+
 // A Redis is a book that several gateways write in. Every reservation is one
 // script, which no other can come between, over all limits and accounts.
 type Redis struct {
 	config  RedisConfig
-	client  *redis.Client
+	client  redisClient
 	script  *redis.Script
 	metrics *redisMetrics
 
@@ -183,7 +192,7 @@ func (r *Redis) Reserve(ctx context.Context, h *limit.Hold) (limit.Verdict, erro
 
 // errSpent wraps the failure to find out what was spent, which says nothing of
 // Redis.
-var errSpent = errors.New("what was spent this month cannot be found out")
+var errSpent = errors.New("the spending of this month is unknown")
 
 // reserve runs the script, again if it asks what an account has spent.
 func (r *Redis) reserve(ctx context.Context, h *limit.Hold) (limit.Verdict, error) {

@@ -20,14 +20,14 @@ func newRedisMetrics() *redisMetrics {
 	m := &redisMetrics{
 		up: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "parley_limits_redis_up",
-			Help: "1 while the Redis that keeps the limits answers, 0 while it does not."}),
+			Help: "1 while the Redis with the limits is reachable, otherwise 0."}),
 		without: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "parley_limits_without_redis_total",
-			Help: "Requests that came while Redis was out of reach, by what was done: refused, or checked against " +
+			Help: "Requests while Redis was unreachable, by what was done: refused, or checked against " +
 				"this gateway's share."}, []string{"how"}),
 		dropped: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "parley_limits_dropped_total",
-			Help: "Settlements that were never told to Redis, as too many waited."}),
+			Help: "Settlements that were not written to Redis because too many were pending."}),
 	}
 	m.up.Set(1)
 	m.without.WithLabelValues("refused")

@@ -38,7 +38,7 @@ func (a *API) tier(x *exchange.Exchange) models.TierContext { return a.Tiers[x.I
 // CheckStore returns an error if there is no store.
 func (a *API) CheckStore() error {
 	if a.Store == nil {
-		return parley.Errorf(parley.Unavailable, "This server keeps no conversations: it was started without a store.")
+		return parley.Errorf(parley.Unavailable, "This server stores no conversations: it was started without a store.")
 	}
 	return nil
 }

@@ -109,7 +109,7 @@ func shownReason(why error) *parley.Error {
 	case errors.Is(why, errTurnStopped):
 		return errTurnStopped
 	case code == parley.Cancelled:
-		return parley.Errorf(code, "The client left before the answer was complete.")
+		return parley.Errorf(code, "The client hung up before the answer was complete.")
 	case !ok:
 		return parley.Errorf(code, "The server had an error before the answer was complete.")
 	}

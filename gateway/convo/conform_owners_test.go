@@ -100,6 +100,10 @@ var reaches = map[string]func(ctx context.Context, s *Store, o Owner, v *victim)
 		_, err := s.Response(ctx, o, v.response)
 		return []error{err}
 	},
+	"FindResponse": func(ctx context.Context, s *Store, o Owner, v *victim) []error {
+		_, err := s.FindResponse(ctx, o, NewResponse{ID: v.response, Request: json.RawMessage(`{}`), Process: "here"})
+		return []error{err}
+	},
 	"ResponseItems": func(ctx context.Context, s *Store, o Owner, v *victim) []error {
 		_, in := s.ResponseItems(ctx, o, v.response, Input, Page{})
 		_, out := s.ResponseItems(ctx, o, v.response, Output, Page{})

@@ -51,9 +51,14 @@ func conformResponses(t *testing.T, s *Store) {
 		Request: n.Request, Process: "here", Created: at(1)}
 	same(t, "created", r, want)
 	same(t, "created again", must(s.CreateResponse(ctx, ann, n, at(2)))(t), want)
+	same(t, "found", must(s.FindResponse(ctx, ann, n))(t), want)
 	n.Model = "polly-mini"
 	_, err := s.CreateResponse(ctx, ann, n, at(2))
 	fails(t, err, ErrKeyReused)
+	_, err = s.FindResponse(ctx, ann, n)
+	fails(t, err, ErrKeyReused)
+	_, err = s.FindResponse(ctx, ann, NewResponse{Key: "other", Request: n.Request, Process: "here"})
+	fails(t, err, ErrNotFound)
 
 	list := must(s.ResponseItems(ctx, ann, r.ID, Input, Page{Limit: 2}))(t)
 	if !list.More || len(list.Items) != 2 || list.Items[0].ID != "msg_3" ||

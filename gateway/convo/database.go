@@ -67,6 +67,21 @@ func (d *Store) write(ctx context.Context, do func(*transaction) error) error {
 	return d.db.Write(ctx, func(t *db.Tx) error { return do(&transaction{t}) })
 }
 
+// writeTogether is write for a small write of which many come at once, and which may be made again.
+func (d *Store) writeTogether(ctx context.Context, do func(*transaction) error) error {
+	return d.db.WriteTogether(ctx, func(t *db.Tx) error { return do(&transaction{t}) })
+}
+
+// SmallWritesMax is how many calls of [Store.AppendEvents] and [Store.Checkpoint] are worth making at once:
+// those that SQLite makes one transaction of, and in PostgreSQL few, so that connections are left for what
+// clients wait for.
+func (d *Store) SmallWritesMax() int {
+	if d.db.Kind() == db.SQLite {
+		return db.TogetherMax
+	}
+	return 4
+}
+
 // writeReserved is write for deletions, which must succeed on a full disk.
 func (d *Store) writeReserved(ctx context.Context, do func(*transaction) error) error {
 	return d.db.WriteReserved(ctx, func(t *db.Tx) error { return do(&transaction{t}) })

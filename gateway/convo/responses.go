@@ -72,6 +72,18 @@ func (d *Store) CreateResponse(ctx context.Context, owner Owner, n NewResponse,
 	return r, err
 }
 
+// FindResponse returns the response that the owner made with the key of n; ErrNotFound if none was.
+func (d *Store) FindResponse(ctx context.Context, owner Owner, n NewResponse) (r Response, err error) {
+	if err := checked(owner, n.check()); err != nil {
+		return r, err
+	}
+	err = d.read(ctx, func(t *transaction) error {
+		r, err = t.responseOf(owner, &n)
+		return err
+	})
+	return r, err
+}
+
 // responseOf returns the response that was made with n's key or id; ErrNotFound
 // if none was.
 func (t *transaction) responseOf(owner Owner, n *NewResponse) (r Response, err error) {
@@ -300,7 +312,7 @@ func (d *Store) AppendEvents(ctx context.Context, owner Owner, id string, batch 
 	if err := checked(owner, batch.check()); err != nil {
 		return p, err
 	}
-	err = d.write(ctx, func(t *transaction) error {
+	err = d.writeTogether(ctx, func(t *transaction) error {
 		r, err := t.lockResponse(owner, id)
 		if err != nil {
 			return err

@@ -152,7 +152,7 @@ func (d *Store) Checkpoint(ctx context.Context, owner Owner, id AnswerID, conten
 	if err := checked(owner, checkContent("content", content)); err != nil {
 		return err
 	}
-	return d.write(ctx, func(t *transaction) error {
+	return d.writeTogether(ctx, func(t *transaction) error {
 		w, m, err := t.answer(owner, id, time.Time{})
 		if err != nil {
 			return err
@@ -302,7 +302,7 @@ func (t *transaction) abandoned(process string, now time.Time) error {
 }
 
 // errInterrupted is what Recover says of what a dead process left.
-var errInterrupted = parley.Errorf(parley.Unavailable, "The server stopped while this was being written.")
+var errInterrupted = parley.Errorf(parley.Unavailable, "The server stopped while this was being generated.")
 
 // interrupted reports whether something ended by Recover.
 func interrupted(s Status, err *parley.Error) bool {

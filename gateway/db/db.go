@@ -26,6 +26,8 @@ type DB struct {
 	// serves those that wait in random order, so that of many some would wait for too long. It is nil in
 	// PostgreSQL.
 	writes *semaphore.Weighted
+	// group has the small writes that share SQLite's transactions.
+	group writeGroup
 	// reserve is nil in PostgreSQL, whose disk is not ours.
 	reserve *reserve
 	// full is set from a write that found the disk full until one succeeds.

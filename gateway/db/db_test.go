@@ -4,10 +4,12 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -332,4 +334,180 @@ func TestWritesOfSQLiteComeInOrder(t *testing.T) {
 			t.Errorf("the writes came in the order %v", order)
 		}
 	})
+}
+
+// TestSmallWritesShareTransactions has many writes come while another one is under way.
+func TestSmallWritesShareTransactions(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		d := opened(t, dsn)
+		const many = 3*TogetherMax + 1
+		wrong := errors.New("wrong")
+		failed := make([]error, many)
+		transactions := map[*Tx]bool{}
+		var mu sync.Mutex
+		var all sync.WaitGroup
+		blocked, unblock := make(chan struct{}), make(chan struct{})
+		all.Go(func() {
+			check(t, d.WriteTogether(t.Context(), func(*Tx) error {
+				close(blocked)
+				<-unblock
+				return nil
+			}))
+		})
+		<-blocked
+		for i := range many {
+			all.Go(func() {
+				failed[i] = d.WriteTogether(t.Context(), func(tx *Tx) error {
+					mu.Lock()
+					transactions[tx] = true
+					mu.Unlock()
+					if _, err := tx.Exec(`INSERT INTO notes (text) VALUES ($1)`, fmt.Sprint(i)); err != nil {
+						return err
+					}
+					if i == many/2 {
+						return wrong
+					}
+					return nil
+				})
+			})
+		}
+		for d.kind == SQLite && d.smallWrites() < many {
+			runtime.Gosched()
+		}
+		close(unblock)
+		all.Wait()
+		for i, err := range failed {
+			if want := i == many/2; errors.Is(err, wrong) != want || err != nil != want {
+				t.Errorf("write %d: %v", i, err)
+			}
+		}
+		var rows int
+		check(t, d.Read(t.Context(), func(tx *Tx) error { return tx.One(`SELECT count(*) FROM notes`, nil, &rows) }))
+		if rows != many-1 {
+			t.Errorf("%d rows, not %d", rows, many-1)
+		}
+		// There are four batches. One is made again without the write that fails.
+		if n := len(transactions); d.kind == SQLite && n != 5 {
+			t.Errorf("%d transactions", n)
+		}
+	})
+}
+
+// TestSmallWritesAreCancelledAlone has callers leave while their writes wait for a transaction that they would share:
+// they are not written, and the others still share one.
+func TestSmallWritesAreCancelledAlone(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		d := opened(t, dsn)
+		const many = 9
+		leaving, leave := context.WithCancel(t.Context())
+		transactions := map[*Tx]bool{}
+		var mu sync.Mutex
+		var all sync.WaitGroup
+		blocked, unblock := make(chan struct{}), make(chan struct{})
+		all.Go(func() {
+			check(t, d.WriteTogether(t.Context(), func(*Tx) error {
+				close(blocked)
+				<-unblock
+				return nil
+			}))
+		})
+		<-blocked
+		var failed [many]error
+		for i := range many {
+			ctx := t.Context()
+			if i%3 == 1 {
+				ctx = leaving
+			}
+			all.Go(func() {
+				failed[i] = d.WriteTogether(ctx, func(tx *Tx) error {
+					mu.Lock()
+					defer mu.Unlock()
+					transactions[tx] = true
+					if i%3 == 1 && d.kind == SQLite {
+						t.Errorf("write %d is made for a caller that left", i)
+					}
+					return nil
+				})
+			})
+		}
+		for d.kind == SQLite && d.smallWrites() < many {
+			runtime.Gosched()
+		}
+		leave()
+		close(unblock)
+		all.Wait()
+		for i, err := range failed {
+			if d.kind == SQLite && i%3 == 1 {
+				refused(t, err, parley.Cancelled)
+			} else if i%3 != 1 {
+				check(t, err)
+			}
+		}
+		if n := len(transactions); d.kind == SQLite && n != 1 {
+			t.Errorf("%d transactions", n)
+		}
+		refused(t, d.WriteTogether(leaving, func(*Tx) error { return nil }), parley.Cancelled)
+	})
+}
+
+// TestSmallWritesSurviveAPanic has one of the writes that share a transaction panic, and one end its goroutine: the
+// others are written, and so is what comes later.
+func TestSmallWritesSurviveAPanic(t *testing.T) {
+	onBoth(t, func(t *testing.T, dsn string) {
+		d := opened(t, dsn)
+		insert := func(tx *Tx) error {
+			_, err := tx.Exec(`INSERT INTO notes (text) VALUES ('x')`)
+			return err
+		}
+		const many = 9
+		for _, ill := range []func(){func() { panic("ill") }, runtime.Goexit} {
+			var all sync.WaitGroup
+			blocked, unblock := make(chan struct{}), make(chan struct{})
+			all.Go(func() {
+				defer func() { _ = recover() }()
+				_ = d.WriteTogether(t.Context(), func(*Tx) error {
+					close(blocked)
+					<-unblock
+					ill()
+					return nil
+				})
+			})
+			<-blocked
+			var panicked [many]any
+			for i := range many {
+				all.Go(func() {
+					defer func() { panicked[i] = recover() }()
+					check(t, d.WriteTogether(t.Context(), func(tx *Tx) error {
+						if i == many/2 {
+							panic("ill")
+						}
+						return insert(tx)
+					}))
+				})
+			}
+			for d.kind == SQLite && d.smallWrites() < many {
+				runtime.Gosched()
+			}
+			close(unblock)
+			all.Wait()
+			for i, p := range panicked {
+				if (p == "ill") != (i == many/2) || (p == nil) == (i == many/2) {
+					t.Errorf("write %d panicked with %v", i, p)
+				}
+			}
+		}
+		check(t, d.WriteTogether(t.Context(), insert))
+		var rows int
+		check(t, d.Read(t.Context(), func(tx *Tx) error { return tx.One(`SELECT count(*) FROM notes`, nil, &rows) }))
+		if want := 2*(many-1) + 1; rows != want {
+			t.Errorf("%d rows, not %d", rows, want)
+		}
+	})
+}
+
+// smallWrites is how many wait.
+func (d *DB) smallWrites() int {
+	d.group.mu.Lock()
+	defer d.group.mu.Unlock()
+	return len(d.group.waiting)
 }

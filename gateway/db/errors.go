@@ -39,7 +39,7 @@ func (d *DB) explain(ctx context.Context, err error) error {
 		return wrap(errFull, err)
 	case unsure:
 		return wrap(parley.Errorf(parley.Unavailable,
-			"The store went away while it was storing this: try again with the same idempotency key, and it will "+
+			"The store became unreachable while storing this: try again with the same idempotency key, and it will "+
 				"be stored once."), err)
 	case d.unavailable(err):
 		return wrap(

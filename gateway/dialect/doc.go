@@ -7,7 +7,7 @@
 //
 //	table.go     the dialects
 //	dialect.go   what a row says, and the steps it is read by
-//	reader.go    thoughts, text and calls are told apart, byte by byte
+//	reader.go    separates thoughts, text and calls, byte by byte
 //	calls.go     the reader inside a call
 //	scan.go      ends of objects and marks are found
 //	values.go    arguments that are not JSON become JSON

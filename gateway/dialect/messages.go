@@ -215,7 +215,7 @@ func shortID(id string) string {
 
 // withPreamble describes the tools in the first message.
 func (t *Tools) withPreamble(messages []token.Message, tools json.RawMessage) []token.Message {
-	if t.noSystem && len(messages) > 0 {
+	if t.preambleFirst && len(messages) > 0 {
 		messages[0].Content = joined(t.preamble(tools), "\n\n", messages[0].Content)
 		return messages
 	}

@@ -425,6 +425,14 @@ func (r *Reader) flush() {
 	r.out = append(r.out, p)
 }
 
+// ContentBefore returns how many of the bytes before an offset were shown as text.
+func (r *Reader) ContentBefore(offset int) (n int) {
+	for _, c := range r.contents {
+		n += max(0, min(c.to, offset)-c.from)
+	}
+	return n
+}
+
 // IsContent reports whether the byte at an offset was shown as text.
 func (r *Reader) IsContent(offset int) bool {
 	i := sort.Search(len(r.contents), func(i int) bool { return r.contents[i].to > offset })

@@ -31,8 +31,9 @@ type Tools struct {
 // A messageShape is how a template wants messages.
 type messageShape struct {
 	// text: a message without content has an empty one. textArguments: arguments are the text of their JSON.
-	// functions: tools are given as a text under the name functions. noSystem: there is no system message.
-	text, textArguments, functions, noSystem bool
+	// functions: tools are given as a text under the name functions. preambleFirst: tools are
+	// described in the first message, whatever its role, as the template takes no system message.
+	text, textArguments, functions, preambleFirst bool
 }
 
 // Reader makes a reader for one choice of an answer; nil if all of the answer is text. The tools are those that the
@@ -83,7 +84,7 @@ func Open(t *token.Tokenizer, template *token.ChatTemplate, now time.Time) Tools
 	if template != nil {
 		p := prober{template, now}
 		tools.probe(t, p)
-		tools.noSystem = !p.takesSystem(tools.messageShape)
+		tools.preambleFirst = !p.takesSystem(tools.messageShape)
 	}
 	own := tools.Syntax.thoughts
 	for _, marks := range append([]*Thoughts{own}, Thinking...) {

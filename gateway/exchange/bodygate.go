@@ -11,7 +11,7 @@ import (
 )
 
 // A BodyGate bounds how many bytes of request bodies are in memory: in all, and of
-// each key. Bytes are taken before a body is read and given back when only its
+// each key. Bytes are taken before a body is read and released when only its
 // tokens are needed. Of those that wait, the first whose key has room comes next;
 // one for which the total has no room holds up all behind it, so that large bodies
 // have their turn, too.
@@ -159,7 +159,7 @@ func (g *BodyGate) give(key string, bytes int64) {
 	g.call()
 }
 
-// Shrink gives back what a body turned out not to need.
+// Shrink releases what a body turned out not to need.
 func (h *BodyBytes) Shrink(to int64) {
 	if h == nil {
 		return

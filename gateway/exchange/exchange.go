@@ -240,7 +240,7 @@ func (x *Exchange) bodyError(err error) error {
 
 // TooLarge is the error for a body of more than limit bytes.
 func TooLarge(limit int64) error {
-	return parley.Errorf(parley.TooLarge, "The request body is larger than the %d bytes this server reads.", limit)
+	return parley.Errorf(parley.TooLarge, "The request body is larger than the limit of %d bytes.", limit)
 }
 
 // Reply sends v as the whole answer.

@@ -8,10 +8,10 @@ import (
 	"parley/limit"
 )
 
-// TellLimits puts what is left of the limits into the headers, unless the client has
-// none.
+// TellLimits puts what is left of the limits into the headers, unless the client gets
+// none: frames of a WebSocket have no headers, and an open stream need not keep any.
 func (x *Exchange) TellLimits(v *limit.Verdict) {
-	if x.ResponseWriter == nil {
+	if x.ResponseWriter == nil || x.Frame != nil {
 		return
 	}
 	tellLevel(x.Header(), &requestHeaders, v.Requests)

@@ -31,7 +31,7 @@ type EventStream struct {
 	control flusher
 	lines   bool
 	// opened has the choices of which the first event was sent.
-	opened map[int]bool
+	opened []bool
 	// lastClosing waits for the timings that come with the usage.
 	lastClosing *answer.Piece
 	// unfinished counts the choices that have not ended.
@@ -59,7 +59,7 @@ func NewEventStream(x *Exchange, choices int) *EventStream {
 	return &EventStream{
 		exchange:   x,
 		lines:      IsOllama(x.Request.URL.Path),
-		opened:     map[int]bool{},
+		opened:     make([]bool, max(choices, 1)),
 		unfinished: choices,
 	}
 }

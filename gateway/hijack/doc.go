@@ -27,7 +27,7 @@
 // hijacked connection is closed when its user is done, and the client's next request
 // needs a new connection and perhaps a new TLS handshake. Clients send many requests on
 // one connection, so here the connection returns: [Serve] gives the server a listener to
-// which connections come back, as if they had just been accepted.
+// which connections return, as if they had just been accepted.
 //
 // # What makes it hard
 //
@@ -40,7 +40,7 @@
 //
 // Early bytes. A client may send its next request before the response has ended. What
 // the server has read of it is in its buffer at the hijack; what the watching goroutine
-// has read is in its hands. Both go to the front of the connection when it is given back
+// has read is in its hands. Both go to the front of the connection when it is returned
 // (prefixedConn), so that the server reads them as if they came now.
 //
 // Contexts. The context of a request ends when its handler returns. [Detach] makes one
@@ -54,7 +54,7 @@
 // handler answers as any handler does.
 //
 // A WebSocket leaves for good, with an [Upgrade]: its handler returns, one goroutine
-// reads from it with a small buffer, and its connection is never given back.
+// reads from it with a small buffer, and its connection is never returned.
 //
 // # Who owns what
 //

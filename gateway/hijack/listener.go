@@ -8,7 +8,7 @@ import (
 )
 
 // Serve accepts connections from l as server.Serve does, and lets streams leave the
-// server: see [Detach]. When a stream has ended, its connection comes back, and the next
+// server: see [Detach]. When a stream has ended, its connection returns, and the next
 // request on it is the server's again.
 func Serve(server *http.Server, l net.Listener) error {
 	r := &returningListener{Listener: l, conns: make(chan arrival), closed: make(chan struct{})}
@@ -20,10 +20,10 @@ func Serve(server *http.Server, l net.Listener) error {
 }
 
 // listenerKey finds in a request's context the listener to which its connection can
-// come back.
+// return.
 type listenerKey struct{}
 
-// A returningListener is a listener to which connections come back. Once it is closed,
+// A returningListener is a listener to which connections return. Once it is closed,
 // they are closed, too.
 type returningListener struct {
 	net.Listener
@@ -53,7 +53,7 @@ func (r *returningListener) accept() {
 	}
 }
 
-// Accept waits for a connection that is new or comes back.
+// Accept waits for a connection that is new or returns.
 func (r *returningListener) Accept() (net.Conn, error) {
 	select {
 	case a := <-r.conns:

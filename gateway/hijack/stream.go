@@ -33,7 +33,7 @@ type DetachedStream struct {
 }
 
 // Detach prepares the response to r to continue after its handler, if its connection
-// can be taken and given back; otherwise it returns nil and r. The context of the
+// can be taken and returned; otherwise it returns nil and r. The context of the
 // returned request does not end with the handler's. It must come before anything is
 // started that the context could end.
 func Detach(r *http.Request) (*DetachedStream, *http.Request) {
@@ -57,7 +57,7 @@ func Detach(r *http.Request) (*DetachedStream, *http.Request) {
 func (s *DetachedStream) Cancel(cause error) { s.cancel(cause) }
 
 // Hijack takes the connection of w from the server and returns what writes to it now;
-// nil if it cannot be had. The caller must call Serve after it, and should let go of the
+// nil if it cannot be had. The caller must call Serve after it, and should release the
 // request's body, which refers to the server's buffers.
 func (s *DetachedStream) Hijack(of *Connections, w http.ResponseWriter) *ResponseWriter {
 	if !of.Enter() {
@@ -86,7 +86,7 @@ func unread(r *bufio.Reader) []byte {
 
 // Serve runs send, which writes the response and reports whether nothing that it wrote
 // was lost; then it completes the response within writeWait, and runs finish. The
-// connection is given back if all went well, and else closed.
+// connection is returned if all went well, and else closed.
 func (s *DetachedStream) Serve(of *Connections, writeWait time.Duration, send func() (intact bool), finish func()) {
 	defer of.Leave()
 	defer of.OnStop(s.cancel)()
@@ -122,7 +122,7 @@ func (s *DetachedStream) watch(of *Connections) (over func()) {
 }
 
 // await waits until the client sends something or hangs up, which ends the stream if it
-// is still open. Once it has ended, the connection is given back with the next request.
+// is still open. Once it has ended, the connection is returned with the next request.
 func (s *DetachedStream) await() {
 	first := s.early
 	if len(first) == 0 {

@@ -219,7 +219,7 @@ func (t *poolQueue) turnedAway(why string, class parley.Class) {
 	t.metrics.turnedAway(why, class, t.pool)
 }
 
-// refusal is the error of a request that was turned away.
+// refusal is the error of a request that was rejected.
 func refusal(why queue.Reason, wait, retry time.Duration) error {
 	switch why {
 	case queue.Late:
@@ -297,9 +297,13 @@ func (k *ticket) drop() {
 	t := k.lock()
 	defer t.mu.Unlock()
 	now := t.now()
-	if k.State() == queue.Held || k.State() == queue.Running {
+	switch k.State() {
+	case queue.Waiting:
+	case queue.Held, queue.Running:
 		t.model.ended(inconclusive, now)
 		t.worker.ended(inconclusive, now)
+	default: // it has ended, and what may go next was dispatched then
+		return
 	}
 	t.queue.Cancel(&k.Entry, now)
 	t.dispatch(now)

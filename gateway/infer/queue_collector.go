@@ -10,21 +10,21 @@ import (
 type queueCollector struct{ models func() []*Model }
 
 var (
-	queueWaiting = prometheus.NewDesc("parley_queue_waiting", "Requests that wait for their turn.",
+	queueWaiting = prometheus.NewDesc("parley_queue_waiting", "Queued requests.",
 		[]string{"model", "pool", "tier"}, nil)
 	queueWork = prometheus.NewDesc("parley_queue_work_tokens",
-		"Tokens that the waiting requests are expected to cost.", []string{"model", "pool"}, nil)
-	queueHeld = prometheus.NewDesc("parley_queue_held_tokens", "Prompt tokens with the workers that are not begun.",
+		"Expected tokens of the queued requests.", []string{"model", "pool"}, nil)
+	queueHeld = prometheus.NewDesc("parley_queue_held_tokens", "Prompt tokens dispatched to workers and not begun.",
 		[]string{"model", "pool"}, nil)
 	queueLimit = prometheus.NewDesc("parley_queue_held_limit_tokens",
-		"The most of them that workers may hold, as learned.", []string{"model", "pool"}, nil)
+		"Learned limit of the tokens dispatched to workers and not begun.", []string{"model", "pool"}, nil)
 	queuePace = prometheus.NewDesc("parley_queue_tokens_per_second",
-		"Tokens that the workers get done in a second while requests wait; 0 if not known yet.",
+		"Measured tokens per second of the workers while requests are queued; 0 if not known yet.",
 		[]string{"model", "pool"}, nil)
-	queueWait = prometheus.NewDesc("parley_queue_estimated_wait_seconds", "Time that all waiting work will take.",
+	queueWait = prometheus.NewDesc("parley_queue_estimated_wait_seconds", "Estimated time to serve all queued work.",
 		[]string{"model", "pool"}, nil)
 	queueShed = prometheus.NewDesc("parley_queue_shedding_ratio",
-		"Share of arriving requests that is turned away because of overload.", []string{"model", "pool", "tier"}, nil)
+		"Share of arriving requests that load shedding rejects.", []string{"model", "pool", "tier"}, nil)
 	breakerState = prometheus.NewDesc("parley_breaker_state",
 		"State of a circuit breaker: 0 closed, 1 trying, 2 open.", []string{"kind", "model", "pool"}, nil)
 )

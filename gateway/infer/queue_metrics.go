@@ -18,11 +18,11 @@ func newAdmissionMetrics() *admissionMetrics {
 	return &admissionMetrics{
 		shed: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "parley_shed_total",
-			Help: "Requests that were turned away, by reason (late, full, overload, displaced, expired, breaker, " +
+			Help: "Rejected requests by reason (late, full, overload, displaced, expired, breaker, " +
 				"no_worker), tier and pool of workers."}, []string{"reason", "tier", "pool"}),
 		wait: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "parley_queue_wait_seconds",
-			Help:    "Time from a request's arrival in the queue to its turn, by tier and pool of workers.",
+			Help:    "Time that requests were queued, by tier and pool of workers.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 2, 20)}, []string{"tier", "pool"}),
 	}
 }

@@ -38,6 +38,6 @@ type Queue struct {
 type QueueTier struct {
 	Tier    string `json:"tier"`
 	Waiting int    `json:"waiting"`
-	// Shedding is the share of what comes that is turned away.
+	// Shedding is the share of what comes that is rejected.
 	Shedding float64 `json:"shedding"`
 }

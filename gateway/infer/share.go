@@ -156,6 +156,7 @@ func (s *shares) lead(ctx context.Context, w SharePolicy, key shareKey, r *parle
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	f := &flight{
 		class:   r.Class,
+		prompt:  len(r.Prompt),
 		members: 1,
 		cancel:  cancel,
 		moved:   make(chan struct{}, 1),
@@ -211,8 +212,8 @@ func replay(deltas []parley.Delta, yield func(*Step, error) bool) {
 type shareCollector struct{ shares *shares }
 
 var (
-	shareBytes   = prometheus.NewDesc("parley_share_kept_bytes", "Memory that complete answers take.", nil, nil)
-	shareKept    = prometheus.NewDesc("parley_share_kept_answers", "Complete answers that are kept.", nil, nil)
+	shareBytes   = prometheus.NewDesc("parley_share_kept_bytes", "Memory of the cached complete answers.", nil, nil)
+	shareKept    = prometheus.NewDesc("parley_share_kept_answers", "Cached complete answers.", nil, nil)
 	shareFlights = prometheus.NewDesc("parley_share_flights", "Answers in flight that others can join.", nil, nil)
 )
 

@@ -14,7 +14,7 @@ import (
 const relayTries = 4
 
 var errRelayDiffers = parley.Errorf(parley.Unavailable,
-	"The gateway that computed this answer was lost, and what was computed in its place differs. Send the "+
+	"The gateway that computed this answer was lost, and the answer computed again differs. Send the "+
 		"request again.")
 
 // across lets equal requests that come to several gateways be computed by one of

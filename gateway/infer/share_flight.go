@@ -13,6 +13,7 @@ import (
 // would make it wait.
 type flight struct {
 	class  parley.Class
+	prompt int // tokens
 	cancel context.CancelCauseFunc
 	// moved wakes the flight when its fastest member has read on.
 	moved chan struct{}
@@ -128,7 +129,7 @@ func (f *flight) whole() ([]parley.Delta, bool) {
 
 // follow yields the answer from its beginning.
 func (f *flight) follow(ctx context.Context, shared bool, yield func(*Step, error) bool) {
-	at, told, next := 0, (*ticket)(nil), Step{}
+	at, told, next, begun := 0, (*ticket)(nil), Step{}, false
 	for {
 		s := f.since(at)
 		if s.ticket != nil && s.ticket != told {
@@ -141,6 +142,9 @@ func (f *flight) follow(ctx context.Context, shared bool, yield func(*Step, erro
 			next = Step{Delta: d, Shared: shared || s.relayed}
 			if next.Shared {
 				next.Delta = notComputed(d)
+				if !begun && d.Count() > 0 {
+					begun, next.Delta.CachedTokens = true, f.prompt
+				}
 			}
 			if !yield(&next, nil) {
 				return
@@ -205,6 +209,7 @@ func (f *flight) since(at int) update {
 
 // notComputed says in a delta's usage that nothing was computed for it.
 func notComputed(d parley.Delta) parley.Delta {
+	d.CachedTokens = 0
 	if d.Usage != nil {
 		d.Usage = &parley.Usage{
 			PromptTokens:  d.Usage.PromptTokens,

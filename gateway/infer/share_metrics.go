@@ -13,14 +13,14 @@ func newShareMetrics() *shareMetrics {
 	return &shareMetrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "parley_share_requests_total",
-			Help: "Requests whose answer may be shared: hit is a kept answer, joined one in flight, led one that " +
+			Help: "Requests whose answer may be shared: hit is a cached answer, joined one in flight, led one that " +
 				"was computed."}, []string{"result"}),
 		tokens: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "parley_share_output_tokens_total",
-			Help: "Tokens given to clients that were computed for another request."}),
+			Help: "Tokens sent to clients that were computed for another request."}),
 		relayed: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "parley_share_relayed_total",
-			Help: "Answers that another gateway computed and this one followed through Redis."}),
+			Help: "Answers that another gateway computed and this one relayed through Redis."}),
 	}
 }
 

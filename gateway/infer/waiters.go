@@ -116,6 +116,24 @@ func (p *Waiter) Status() (s Standing) {
 	return s
 }
 
+// Dispatched reports whether every request of the job that had to wait had its turn. It is true of a
+// job that is not in the queues.
+func (p *Waiter) Dispatched() bool {
+	if p == nil {
+		return true
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !slices.ContainsFunc(p.tickets, func(k *ticket) bool { return !k.isDispatched() })
+}
+
+// isDispatched reports whether the ticket's turn came.
+func (k *ticket) isDispatched() bool {
+	t := k.lock()
+	defer t.mu.Unlock()
+	return !k.went.IsZero()
+}
+
 // waited returns how long the ticket has waited, or did until its turn came.
 func (k *ticket) waited() time.Duration {
 	if k.isCalled() && !k.went.IsZero() {

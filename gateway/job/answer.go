@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -75,11 +76,21 @@ func (j *Job) begin(ctx context.Context, p *Query) (g *generation, err error) {
 		Reader:      p.reads,
 		Screening:   j.screening.OutputPolicy(),
 		Judged:      j.screening.Judge(ctx),
-		Seen:        j.Record.Delta,
+		Seen:        j.seen(p),
 		Settled:     b.Settle,
 		Grow:        b.Grow,
 		NoticeEvery: j.server.NoticeEvery,
 	}}, nil
+}
+
+// seen returns what counts each step of the answer to a query.
+func (j *Job) seen(p *Query) func(choice int, came *infer.Step) {
+	return func(choice int, came *infer.Step) {
+		j.Record.Delta(choice, came)
+		if u := came.Delta.Usage; u != nil && !came.Shared && !j.Record.Internal && len(p.requests) == 1 {
+			j.server.Prefixes.Saw(p.requests[0], cmp.Or(p.application, j.Record.Who.Key), u.CachedTokens)
+		}
+	}
 }
 
 // beginInstead begins the answer of another model to the conversation of p, whose generation failed before

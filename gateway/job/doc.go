@@ -2,14 +2,14 @@
 // answer and to the entry in the ledger. A handler makes one for a client; batches,
 // titles, summaries and turns in the background make one directly.
 //
-// Three values go down through the gateway, and none comes back up:
+// Three values are passed down through the gateway, never up:
 //
 //	exchange.Exchange  the HTTP request and its response; handlers alone see it
-//	job.Job            what is computed in whose name, with its limits, screening and bill
-//	record.Request     what is kept of the request: written by all, read by log, metrics
+//	job.Job            what is computed and for whom, with limits, screening and bill
+//	record.Request     the record of the request: written by all, read by log, metrics
 //	                   and traces
 //
-// So a handler that reaches a model, in whichever package it stands, has the form
+// So every handler that reaches a model has the form
 //
 //	func(x *exchange.Exchange, j *job.Job) error
 //
@@ -20,21 +20,21 @@
 //	defer stop()                                      // settles what was used
 //	return x.StreamAnswer(a, shape, includeUsage)     // or a.Collect and x.Reply
 //
-// A job takes its context from each call and its identity from its record. What it has
-// to say to a client before the answer, such as how much of a limit is left, it says
-// to its [Hooks], which are nil where no client waits.
+// A job takes its context from each call and its identity from its record. It reports
+// news for a client before the answer, such as the rest of a limit, to its [Hooks], which
+// are nil if no client waits.
 //
-//	j.Beside("title")    a question of the server's own, with a record of its own
+//	j.Beside("title")    a request of the server itself, with a separate record
 //	j.Continue(ctx, end) the same work when its request has ended, in its slot
 //	j.Revocable(cancel)  ends the work when its key is revoked
-//	j.Finish(end)        lets go of everything, and completes the record
+//	j.Finish(end)        releases everything, and completes the record
 //
 // The files, in the order of a request:
 //
 //	server.go   what all jobs share; new.go: how each kind is made
 //	job.go      what a job is
-//	query.go    the prompt: screened, rendered, known to fit; request.go: in whose name
-//	answer.go   reserve, hand to the pipeline, decode, screen; settled in the end
-//	embed.go    the same for vectors; summary.go: in as many steps as it takes
-//	scope.go    who shares what is cached
+//	query.go    the prompt: screened, rendered, checked to fit; request.go: for whom
+//	answer.go   reserve, run the pipeline, decode, screen, settle
+//	embed.go    the same for embeddings; summary.go: for summaries, in several steps
+//	scope.go    who shares a cache
 package job

@@ -58,7 +58,7 @@ func (j *Job) Tier() models.TierContext { return j.server.Tiers[j.Record.Who.Tie
 // requests only touch what is stored.
 func (j *Job) TakeSlot(ctx context.Context, light bool) error { return j.payer.TakeSlot(ctx, light) }
 
-// ReleaseSlot gives back the slot of a request that is over. It is safe to call it
+// ReleaseSlot releases the slot of a request that is over. It is safe to call it
 // again.
 func (j *Job) ReleaseSlot() { j.payer.Release() }
 
@@ -77,7 +77,7 @@ func (j *Job) Revocable(ctx context.Context, cancel context.CancelCauseFunc) {
 // Settle charges the newest generation as far as it has come, if it is not settled.
 func (j *Job) Settle() { j.bill.Close() }
 
-// Void gives back what was reserved for the newest generation: its answer was there.
+// Void releases what was reserved for the newest generation: its answer was there.
 func (j *Job) Void() { j.bill.Void() }
 
 // shareTerms say what of a job's answer may be shared.

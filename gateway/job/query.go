@@ -22,6 +22,8 @@ type Query struct {
 	constraint answer.Constraint
 	reads      func() *dialect.Reader
 	muted      bool
+	// application is the program that asks, if the client names it.
+	application string
 	// chat is what the query was made from, if another model may be asked instead.
 	chat *chatQuery
 }
@@ -110,12 +112,13 @@ func (j *Job) chatFor(ctx context.Context, m *models.Model, c *chatQuery) (*Quer
 		c = nil // a stream need not keep the client's request
 	}
 	return &Query{
-		model:      m,
-		requests:   []*parley.Request{r},
-		constraint: constraint,
-		reads:      m.Tools.Readers(request, thinking),
-		muted:      request.PromptOnly,
-		chat:       c,
+		model:       m,
+		requests:    []*parley.Request{r},
+		constraint:  constraint,
+		reads:       m.Tools.Readers(request, thinking),
+		muted:       request.PromptOnly,
+		application: request.Application,
+		chat:        c,
 	}, nil
 }
 

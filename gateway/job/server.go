@@ -7,6 +7,7 @@ import (
 	"parley/gateway/bill"
 	"parley/gateway/infer"
 	"parley/gateway/models"
+	"parley/gateway/prefix"
 	"parley/gateway/record"
 	"parley/gateway/revoke"
 	"parley/gateway/screening"
@@ -25,6 +26,8 @@ type Server struct {
 	Bills      *bill.Office
 	Screens    *screening.Screener
 	Records    *record.Recorder
+	// Prefixes watches whether prompts keep hitting the cache.
+	Prefixes *prefix.Watch
 	// Revocations end jobs whose key is deleted or blocked.
 	Revocations *revoke.Registry
 	Salts       Salts

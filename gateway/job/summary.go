@@ -25,6 +25,7 @@ func (j *Job) SummaryTokens(m *models.Model) int {
 func (j *Job) Summarise(
 	ctx context.Context, m *models.Model, earlier string, messages []openai.Message,
 ) (text string, used parley.Usage, err error) {
+	j.payer.Several()
 	text = earlier
 	var ids []parley.Token
 	for i := range messages {

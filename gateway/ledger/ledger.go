@@ -91,7 +91,7 @@ func (l *Ledger) Append(ctx context.Context, e *Entry) error {
 	l.mu.Lock()
 	if l.closed || len(l.waiting) >= waitingMax {
 		l.mu.Unlock()
-		return parley.Errorf(parley.Unavailable, "The ledger takes no entries: its database is away or closed.")
+		return parley.Errorf(parley.Unavailable, "The ledger cannot be written: its database is unreachable or closed.")
 	}
 	l.waiting = append(l.waiting, p)
 	l.mu.Unlock()

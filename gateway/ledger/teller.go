@@ -80,8 +80,8 @@ func NewTeller(config TellerConfig) *Teller {
 	t := &Teller{config: config, name: rand.Text(), news: make(chan piece, newsWaiting),
 		alerts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "parley_budget_alerts_total",
-			Help: "Budgets of a month that came to be nearly spent and were told by this gateway, by whose they " +
-				"are: key or organization."}, []string{"of"})}
+			Help: "Budget alerts sent by this gateway, by the owner of the budget: key or organization."},
+			[]string{"of"})}
 	t.alerts.WithLabelValues("key")
 	t.alerts.WithLabelValues("organization")
 	t.hook = newWebhook(config.Webhook, config.Log)

@@ -47,8 +47,7 @@ func newWebhook(to string, log *slog.Logger) *webhook {
 		pauses: []time.Duration{time.Second, 5 * time.Second, 25 * time.Second},
 		posts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "parley_budget_webhook_total",
-			Help: "Alerts of budgets that the webhook was to be told, by what became of them: delivered, failed or " +
-				"dropped."}, []string{"outcome"}),
+			Help: "Budget alerts for the webhook, by outcome: delivered, failed or dropped."}, []string{"outcome"}),
 		client: &http.Client{Timeout: postMax, Transport: http.DefaultTransport.(*http.Transport).Clone(),
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 	}

@@ -124,7 +124,7 @@ func readGapField(name string, raw json.RawMessage, fields map[string]any, text 
 			return nil
 		}
 	}
-	return parley.Invalid(name, "Unsupported parameter: '%s': this server does not have it: leave it out.", name)
+	return parley.Invalid(name, "Unsupported parameter: '%s': this server does not support it: leave it out.", name)
 }
 
 // A Gap is the answer of POST /infill, or an event of it: the last one has all fields.

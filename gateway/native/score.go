@@ -52,8 +52,8 @@ func parseScore(body []byte) (r ScoreRequest, err error) {
 		return r, err
 	}
 	if len(r.first) != 1 && len(r.first) != len(r.second) {
-		return r, parley.Invalid("text_1", "Invalid 'text_1': %d texts against %d. Send one, or as many.", len(r.first),
-			len(r.second))
+		return r, parley.Invalid("text_1", "Invalid 'text_1': %d texts, but 'text_2' has %d. Send one, or as many.",
+			len(r.first), len(r.second))
 	}
 	return r, nil
 }

@@ -180,7 +180,7 @@ func (a *API) idle(x *exchange.Exchange, m *models.Model, asked *Common, form *L
 	switch {
 	case unload && !a.mayLoad(x):
 		return parley.Errorf(parley.Forbidden,
-			"To unload a model needs a key with the admin right. Make one with: parley keys create --admin")
+			"Unloading a model needs a key with the admin right. Create one with: parley keys create --admin")
 	case unload && !m.CanUnload():
 		return parley.Invalid("keep_alive",
 			"The model `%s` stays in memory: it is built in, named by --model, or served by a worker.", m.ID)

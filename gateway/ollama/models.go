@@ -211,7 +211,7 @@ func ParseSubject(body []byte) (Subject, error) {
 	case asked.Model == "":
 		return Subject{}, parley.Invalid("model", "Missing required parameter: 'model'.")
 	case asked.Insecure:
-		return Subject{}, parley.Invalid("insecure", "Unsupported 'insecure': downloads are always checked.")
+		return Subject{}, parley.Invalid("insecure", "Unsupported 'insecure': downloads are always verified.")
 	}
 	return Subject{Model: Untagged(asked.Model), Stream: asked.Stream == nil || *asked.Stream}, nil
 }

@@ -56,7 +56,7 @@ func TestOptions(t *testing.T) {
 		`"num_ctx":0`:                             "Unsupported 'options.num_ctx': expected at least 1",
 		`"repeat_penalty":0`:                      "'options.repeat_penalty'",
 		`"repeat_penalty":1.5,"repeat_last_n":64`: "Unsupported 'options.repeat_last_n': 'repeat_penalty' counts all tokens here",
-		`"mirostat":2`:                            "Unsupported 'options.mirostat': this server does not have it",
+		`"mirostat":2`:                            "Unsupported 'options.mirostat': this server does not support it",
 		`"num_gpu":99`:                            "Unsupported 'options.num_gpu': the operator decides",
 		`"num_keep":4`:                            "Unsupported 'options.num_keep'",
 		`"nonsense":1`:                            "Unsupported 'options.nonsense': there is no such option.",

@@ -89,7 +89,7 @@ func applyOne(name string, raw json.RawMessage, body map[string]any) error {
 	case known && (idle == "" || sameNumber(idle, string(raw))):
 		return nil
 	case known:
-		return refused(name, "this server does not have it: leave it out.")
+		return refused(name, "this server does not support it: leave it out.")
 	}
 	return refused(name, "there is no such option.")
 }

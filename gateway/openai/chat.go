@@ -75,7 +75,7 @@ func ParseChat(body []byte) (*ChatRequest, error) {
 	r.Format.readResponseFormat(f)
 	r.readTools(f)
 	refuseMedia(f)
-	f.metadata("metadata")
+	r.Application = f.metadata("metadata")["application"]
 	f.with("echo", refuseUnless("false"))
 	f.with("best_of", refuseUnless("1"))
 	f.with("add_special_tokens", refuseUnless("false"))

@@ -123,7 +123,7 @@ func (r *Format) readGuided(f *fields) {
 			if !foreign.FieldAsks(name, string(v.raw)) {
 				return nil
 			}
-			return v.unsupported("this server does not have it: leave it out.")
+			return v.unsupported("this server does not support it: leave it out.")
 		})
 	}
 	read(f, "guided_")

@@ -131,5 +131,5 @@ func SuffixUnsupported(model string) error {
 // Clients do not try it again.
 func Superseded() error {
 	return withCode("superseded",
-		parley.Errorf(parley.Cancelled, "A newer request of the same session took the place of this one."))
+		parley.Errorf(parley.Cancelled, "A newer request of the same session replaced this one."))
 }

@@ -81,6 +81,8 @@ type Caching struct {
 	// else with one prompt_cache_key, else of one user whom the client names; empty if
 	// nothing was named.
 	Session string
+	// Application is the program that asks, by application in the client's metadata; empty if it names none.
+	Application string
 }
 
 // A Listing asks for the log-probability of each token and for a number of alternatives.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"parley"
 )
@@ -115,7 +116,7 @@ func (r *ResponseRequest) readInput(f *fields) {
 	})
 	f.text("instructions", &r.Instructions)
 	if _, ok := f.take("instructions"); ok {
-		r.Shape.Instructions = &r.Instructions
+		r.Shape.Instructions = new(r.Instructions)
 	}
 }
 
@@ -157,7 +158,7 @@ func (r *ResponseRequest) readLimits(f *fields) {
 	if v, ok := f.take("max_output_tokens"); ok {
 		f.integer("max_output_tokens", 1, tokensMax, &r.MaxTokens)
 		r.MaxTokensParam, r.CutToFit = v.key, true
-		r.Shape.MaxOutputTokens = &r.MaxTokens
+		r.Shape.MaxOutputTokens = new(r.MaxTokens) // the request goes before the response does
 	}
 	generate := true
 	f.flag("generate", &generate)
@@ -216,6 +217,7 @@ func (r *ResponseRequest) readText(f *fields) {
 // readEchoes takes what is only repeated.
 func (r *ResponseRequest) readEchoes(f *fields) {
 	r.Shape.Metadata = f.metadata("metadata")
+	r.Application = strings.Clone(r.Shape.Metadata["application"])
 	f.text("user", &r.Shape.User)
 	text := func(name string) *string {
 		s := ""

@@ -377,7 +377,7 @@ func NothingToCompact() error {
 // UnknownItem is the error for a reference to an item that is not stored.
 func UnknownItem(id string) error {
 	return withCode("item_not_found", parley.Invalid("input",
-		"Item with id '%s' not found. Only what a stored response gave can be referred to.", shorten(id)))
+		"Item with id '%s' not found. Only items of stored responses can be referenced.", shorten(id)))
 }
 
 // ResponseOfItem returns the id of the response that gave the item of that id.

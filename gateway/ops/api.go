@@ -11,6 +11,7 @@ import (
 	"parley/gateway/exchange"
 	"parley/gateway/ledger"
 	"parley/gateway/models"
+	"parley/gateway/prefix"
 	"parley/gateway/record"
 	"parley/gateway/safety"
 	"parley/gateway/tenant"
@@ -24,10 +25,12 @@ import (
 type API struct {
 	// Keys, Ledger, Audit and Fleet may each be nil: what needs them has no routes, or
 	// shows nothing.
-	Keys     *tenant.Keyring
-	Ledger   *ledger.Ledger
-	Audit    *audit.Log
-	Fleet    *admin.Fleet
+	Keys   *tenant.Keyring
+	Ledger *ledger.Ledger
+	Audit  *audit.Log
+	Fleet  *admin.Fleet
+	// Prefixes has found the prompts that stopped hitting the cache.
+	Prefixes *prefix.Watch
 	Safety   *safety.Policies
 	Records  *record.Recorder
 	Registry *prometheus.Registry
@@ -53,7 +56,7 @@ type API struct {
 	Quotas func(context.Context, *exchange.Exchange) (organization, user QuotaDocument, err error)
 }
 
-// A Setting is what the server was told, or was not and has a default for.
+// A Setting is a setting of the server, given or at its default.
 type Setting struct {
 	Key string `json:"key"`
 	// Values are what it was set to, without secrets; empty means the default.

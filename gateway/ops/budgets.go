@@ -132,7 +132,7 @@ func (a *API) changedOrganization(x *exchange.Exchange, o tenant.Organization) e
 	return a.changed(x, shown[0])
 }
 
-// An alertList is what was told of budgets, newest first.
+// An alertList lists budget alerts, newest first.
 type alertList struct {
 	Object string                 `json:"object"`
 	Data   []ledger.AlertDocument `json:"data"`

@@ -66,7 +66,7 @@ const keysPage = 100
 // ListKeys answers GET on a list of keys, those that f selects.
 func (a *API) ListKeys(x *exchange.Exchange, f tenant.KeyFilter) error {
 	query := x.Request.URL.Query()
-	f.After, f.Limit = query.Get("after"), keysPage
+	f.After, f.Limit, f.Deleted = query.Get("after"), keysPage, query.Get("include_deleted") == "true"
 	if text := query.Get("limit"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > keysPage {
@@ -249,7 +249,7 @@ func keepsAccess(blocked *bool, what, id, own string) error {
 		return nil
 	}
 	return parley.Errorf(parley.Conflict,
-		"You cannot %s %q, because you act with it and would lock yourself out. Use another admin key or account.",
+		"You cannot %s %q, because you are using it and would lock yourself out. Use another admin key or account.",
 		what, id)
 }
 

@@ -104,7 +104,7 @@ func group(q *openai.UsageQuery, s *ledger.Sum, name string) *string {
 // sums adds up what a call asks for and may see.
 func (a *API) sums(x *exchange.Exchange, groups ...string) (*openai.UsageQuery, []ledger.Sum, error) {
 	if a.Ledger == nil {
-		return nil, nil, parley.Errorf(parley.NotFound, "This server keeps no ledger, so it cannot say what was used.")
+		return nil, nil, parley.Errorf(parley.NotFound, "This server has no ledger, so it cannot report usage.")
 	}
 	q, err := openai.ParseUsageQuery(x.Request.URL.Query(), groups...)
 	if err != nil {

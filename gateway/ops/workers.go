@@ -45,10 +45,10 @@ type FindingList struct {
 	Data   []admin.Finding `json:"data"`
 }
 
-// ListFindings answers GET /admin/api/findings.
+// ListFindings answers GET /admin/api/findings and /fleet/findings.
 func (a *API) ListFindings(x *exchange.Exchange) error {
 	list := FindingList{Object: "list", Data: []admin.Finding{}}
-	for _, f := range a.Fleet.Findings() {
+	for _, f := range a.Prefixes.Findings() {
 		f.WasText, f.NowText = a.Text(f.Model, f.Was), a.Text(f.Model, f.Now)
 		list.Data = append([]admin.Finding{f}, list.Data...)
 	}

@@ -1,13 +1,13 @@
-// Package record keeps what became of each request. A [Request] is written by everything
-// that works on the request, while it does so; when the request has ended, the
-// [Recorder] makes of it the log line, the metrics, the entry of the operator's page and
-// the spans of its trace. Nothing is read from it to decide how the request continues.
+// Package record has the record of each request. All code that works on a request writes
+// to its [Request]; when the request has ended, the [Recorder] turns the record into the
+// log line, the metrics, the entry on the admin page and the spans of the trace. No
+// decision about the request reads from it.
 //
-//	recorder.go    the recorder: what all requests share, and the end of each
+//	recorder.go    the recorder: shared by all requests; the end of each
 //	request.go     the record of one request
 //	stages.go      where its time went until the first token
-//	metrics.go     what is counted; objectives.go: how often each objective was met
-//	shown.go       the record as the operator's page shows it
+//	metrics.go     the metrics; objectives.go: how often each objective was met
+//	shown.go       the record as the admin page shows it
 //	trace.go       the request's place in a trace; spans.go: the record as spans
 //	history.go     readings of the metrics over time
 package record

@@ -83,9 +83,10 @@ func newMetrics(r *prometheus.Registry, objectives parley.Objectives) (*Metrics,
 	m := &Metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "parley_http_requests_total",
-			Help: "Finished HTTP requests by route and status; 499 is a client that left."}, []string{"route", "code"}),
+			Help: "Finished HTTP requests by route and status; 499 is a client that hung up."},
+			[]string{"route", "code"}),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "parley_requests_in_flight", Help: "Inference requests that are being answered now."}),
+			Name: "parley_requests_in_flight", Help: "Inference requests in progress."}),
 		seconds: prometheus.NewHistogramVec(histogram(
 			"parley_request_seconds", "Time from a request's arrival to the end of its answer, by route.", 0.001),
 			[]string{"route"}),
@@ -101,22 +102,22 @@ func newMetrics(r *prometheus.Registry, objectives parley.Objectives) (*Metrics,
 		promptTokens: counter("parley_prompt_tokens_total",
 			"Prompt tokens of answered requests, cached ones included."),
 		outputTokens: counter("parley_output_tokens_total",
-			"Tokens generated, also for requests that did not end well."),
-		cachedTokens: counter("parley_cached_tokens_total", "Prompt tokens that did not have to be computed again."),
+			"Generated tokens, including those of failed requests."),
+		cachedTokens: counter("parley_cached_tokens_total", "Prompt tokens found in a cache."),
 		finishes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "parley_finish_total",
-			Help: "Ended choices by reason (stop, length, tool_calls), and requests that ended otherwise " +
+			Help: "Finished choices by reason (stop, length, tool_calls), and requests that ended otherwise " +
 				"(cancelled, error)."}, []string{"reason"}),
 		outcomes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "parley_outcomes_total",
-			Help: "Inference requests that ended, by outcome: ok, failed (our fault), turned_away (no room), " +
-				"limited (over the organisation's limit), refused (wrong) or cancelled (the client left)."},
+			Help: "Finished inference requests by outcome: ok, failed (server error), turned_away (rejected under " +
+				"load), limited (over a limit), refused (invalid) or cancelled (hang-up)."},
 			[]string{"outcome"}),
 		constrained: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "parley_constrained_requests_total",
 			Help: "Requests whose answer is held to a grammar, by what it is for: json_object, json_schema, regex, " +
 				"choice or tools."}, []string{"kind"}),
-		retries: counter("parley_client_retries_total", "Requests that a client says it has sent before."),
+		retries: counter("parley_client_retries_total", "Requests that a client marked as retries."),
 	}
 	m.findings = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "parley_safety_findings_total",
@@ -140,7 +141,7 @@ func newMetrics(r *prometheus.Registry, objectives parley.Objectives) (*Metrics,
 	m.decode = prometheus.NewHistogram(
 		histogram("parley_decode_seconds", "Time from the first token of an answer to its last.", 0.001))
 	m.whole = prometheus.NewHistogram(histogram("parley_answer_seconds",
-		"Time from a request's arrival to the end of its answer, of those that were answered.", 0.001))
+		"Time from a request's arrival to the end of its answer, for answered requests.", 0.001))
 	m.promises = newPromiseMetrics(objectives, m.firstToken, m.betweenTokens)
 	return m, errors.Join(m.register(r), m.promises.register(r))
 }

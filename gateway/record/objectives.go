@@ -52,10 +52,10 @@ func newPromiseMetrics(objectives parley.Objectives, first, later *prometheus.Hi
 	}
 	m := &promiseMetrics{
 		total: counter("parley_objective_total",
-			"First tokens (indicator ttft) and gaps between tokens (tpot) that an objective is for."),
-		missed: counter("parley_objective_missed_total", "Those of them that took longer than the objective promises."),
-		limit:  gauge("parley_objective_limit_seconds", "The longest time that an objective promises."),
-		share:  gauge("parley_objective_share", "The share of them that must be in time, such as 0.99."),
+			"First tokens (indicator ttft) and gaps between tokens (tpot) under an objective."),
+		missed: counter("parley_objective_missed_total", "First tokens and gaps that missed their objective."),
+		limit:  gauge("parley_objective_limit_seconds", "Time limit of an objective."),
+		share:  gauge("parley_objective_share", "Share that must meet the objective, such as 0.99."),
 	}
 	for i := range objectives {
 		o := &objectives[i]

@@ -157,7 +157,7 @@ func (q *Request) attributes(end *End, code parley.Code, elapsed time.Duration) 
 			slog.Bool("stream", end.Stream),
 			slog.Int("prompt_tokens", a.promptTokens),
 			slog.Int("output_tokens", a.outputTokens),
-			slog.Int("cached_tokens", a.usage.CachedTokens), slog.String("cache_miss", a.usage.Miss),
+			slog.Int("cached_tokens", q.CachedTokens()), slog.String("cache_miss", a.usage.Miss),
 			slog.Duration("ttft", a.firstToken),
 			slog.Duration("queued", a.usage.Queued),
 			slog.Duration("prefill", a.usage.Prefill),

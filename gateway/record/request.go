@@ -63,7 +63,9 @@ type answerRecord struct {
 	tools  int
 
 	promptTokens, outputTokens int
-	usage                      parley.Usage
+	// cachedAtFirst is what the first deltas of answers said that the cache had of their prompts.
+	cachedAtFirst int
+	usage         parley.Usage
 	// handed is when, after its arrival, the request was ready for a worker.
 	handed, firstToken time.Duration
 	// lastTokenAt is when the newest token of each choice came.
@@ -178,6 +180,9 @@ func (q *Request) PromptTokens() int { return q.answer.promptTokens }
 // OutputTokens returns how many tokens were generated so far.
 func (q *Request) OutputTokens() int { return q.answer.outputTokens }
 
+// CachedTokens returns how much of the prompts was found in the cache, as far as workers have said.
+func (q *Request) CachedTokens() int { return max(q.answer.usage.CachedTokens, q.answer.cachedAtFirst) }
+
 // Usage returns what the worker reported so far.
 func (q *Request) Usage() parley.Usage { return q.answer.usage }
 
@@ -247,6 +252,7 @@ func (q *Request) Delta(choice int, came *infer.Step) {
 	if d.Routing != nil {
 		a.routing = d.Routing
 	}
+	a.cachedAtFirst += d.CachedTokens
 	if n := d.Count(); n > 0 {
 		if a.firstToken == 0 {
 			a.firstToken = now.Sub(q.Started)

@@ -27,7 +27,7 @@ func (q *Request) shown(end *End, code parley.Code, elapsed time.Duration) *admi
 		Miss:         a.usage.Miss,
 		Shared:       a.shared.Load(),
 		PromptTokens: a.promptTokens,
-		CachedTokens: a.usage.CachedTokens,
+		CachedTokens: q.CachedTokens(),
 		OutputTokens: a.outputTokens,
 		TTFTms:       millis(a.firstToken),
 		TotalMs:      millis(elapsed),

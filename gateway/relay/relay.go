@@ -80,10 +80,21 @@ var writeText string
 
 var claimScript, writeScript = redis.NewScript(claimText), redis.NewScript(writeText)
 
+// A redisClient is what a Redis needs of a *redis.Client. That type as a field would have all packages that import
+// this one compile its methods again, of which there are more than a thousand.
+type redisClient interface {
+	redis.Scripter
+	Ping(ctx context.Context) *redis.StatusCmd
+	Get(ctx context.Context, key string) *redis.StringCmd
+	XRead(ctx context.Context, a *redis.XReadArgs) *redis.XStreamSliceCmd
+	XLen(ctx context.Context, stream string) *redis.IntCmd
+	Close() error
+}
+
 // A Redis is where gateways meet.
 type Redis struct {
 	config  Config
-	client  *redis.Client
+	client  redisClient
 	seal    cipher.AEAD
 	name    []byte
 	follows chan struct{}

@@ -12,6 +12,8 @@ import (
 	"parley/internal/testkit"
 
 	"go.uber.org/goleak"
+
+	"github.com/redis/go-redis/v9"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -103,15 +105,15 @@ func TestFollowersHaveAllOfAnAnswer(t *testing.T) {
 // checkExpires wants every key to expire by itself, and to be unreadable.
 func checkExpires(t *testing.T, r *Redis) {
 	t.Helper()
-	keys := r.client.Keys(t.Context(), "*").Val()
+	keys := r.client.(*redis.Client).Keys(t.Context(), "*").Val()
 	if len(keys) != 2 {
 		t.Errorf("Redis has the keys %v", keys)
 	}
 	for _, key := range keys {
-		if ttl := r.client.PTTL(t.Context(), key).Val(); ttl <= 0 || ttl > keptFor {
+		if ttl := r.client.(*redis.Client).PTTL(t.Context(), key).Val(); ttl <= 0 || ttl > keptFor {
 			t.Errorf("%s lives for %v", key, ttl)
 		}
-		for _, m := range r.client.XRange(t.Context(), key, "-", "+").Val() {
+		for _, m := range r.client.(*redis.Client).XRange(t.Context(), key, "-", "+").Val() {
 			if strings.Contains(m.Values["e"].(string), "needle") {
 				t.Error("Redis can read what is said")
 			}
@@ -191,8 +193,8 @@ func TestWhoDoesNotFollow(t *testing.T) {
 
 // TestLongAnswersAreNotShared bounds what is written.
 func TestLongAnswersAreNotShared(t *testing.T) {
-	redis := testkit.StartRedis(t)
-	a := open(t, Config{URL: redis.URL, AnswerBytes: 10_000})
+	server := testkit.StartRedis(t)
+	a := open(t, Config{URL: server.URL, AnswerBytes: 10_000})
 	lead, _ := joins(t, a, "x", parley.Free)
 	_, follow := joins(t, a, "x", parley.Free)
 	defer follow.Close()
@@ -206,7 +208,7 @@ func TestLongAnswersAreNotShared(t *testing.T) {
 	if _, s := all(t, follow); s != Alone {
 		t.Errorf("it ended %q", s)
 	}
-	if n := a.client.MemoryUsage(t.Context(), follow.place.stream).Val(); n > 10*10_000 {
+	if n := a.client.(*redis.Client).MemoryUsage(t.Context(), follow.place.stream).Val(); n > 10*10_000 {
 		t.Errorf("Redis holds %d bytes of it", n)
 	}
 	lead.End(Complete)

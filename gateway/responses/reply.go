@@ -21,17 +21,16 @@ import (
 // A reply is one response while it is computed: pieces come from the answer,
 // become events in the log, and go to its followers and to the store.
 type reply struct {
-	api     *Handlers
-	x       *exchange.Exchange
-	job     *job.Job
-	owner   convo.Owner
-	id      string
-	model   *models.Model
-	request *openai.ResponseRequest
-	input   []openai.Item
-	log     *eventLog
-	answer  *answer.Answer
-	stop    func()
+	api    *Handlers
+	x      *exchange.Exchange
+	job    *job.Job
+	owner  convo.Owner
+	id     string
+	model  *models.Model
+	asked  requestSummary
+	log    *eventLog
+	answer *answer.Answer
+	stop   func()
 	// ctx ends the computation, also if that is asked for elsewhere.
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -44,22 +43,41 @@ type reply struct {
 	begun, kept, ended bool
 }
 
+// A requestSummary is what is needed of a request while it is answered. The rest, which is larger than all else that
+// an open stream has, goes when the answer begins.
+type requestSummary struct {
+	logprobs, promptOnly bool
+	// conversation is where the response is added, empty for none, and input what goes before it.
+	conversation string
+	input        []openai.Item
+}
+
 // newReply starts the computation in the name of computing, and stores the
 // response, if it is to be, in the name of asking.
 func (a *Handlers) newReply(
 	asking, computing *exchange.Exchange, j *job.Job, request *openai.ResponseRequest,
 ) (*reply, error) {
 	r := &reply{
-		api:     a,
-		x:       computing,
-		job:     j,
-		owner:   history.OwnerOf(&asking.Identity),
-		request: request,
-		input:   request.Input,
+		api:   a,
+		x:     computing,
+		job:   j,
+		owner: history.OwnerOf(&asking.Identity),
+		asked: requestSummary{
+			logprobs:     request.Logprobs,
+			promptOnly:   request.PromptOnly,
+			conversation: request.Conversation,
+		},
+	}
+	if request.Conversation != "" {
+		r.asked.input = request.Input
 	}
 	var err error
 	if r.model, err = j.Model(request.Model); err != nil {
 		return nil, err
+	}
+	// What was answered before takes nothing of the caller's limits.
+	if r.found, err = r.find(asking, request); r.found != nil || err != nil {
+		return r, err
 	}
 	r.ctx, r.cancel = context.WithCancelCause(computing.Request.Context())
 	computing.Request = computing.Request.WithContext(r.ctx)
@@ -68,8 +86,8 @@ func (a *Handlers) newReply(
 		return nil, ofInput(err)
 	}
 	computing.Bytes.Release() // what is left of the body fits the context
-	history.NameItems(r.input)
-	if err := r.create(asking); err != nil {
+	history.NameItems(request.Input)
+	if err := r.create(asking, request); err != nil {
 		r.cancel(err)
 		r.stop()
 		return nil, err
@@ -88,13 +106,13 @@ func ofInput(err error) error {
 
 // create gives the response its id, and stores it if the client did not
 // decline.
-func (r *reply) create(asking *exchange.Exchange) error {
-	shape, now := r.request.Shape, r.api.Now()
+func (r *reply) create(asking *exchange.Exchange, request *openai.ResponseRequest) error {
+	shape, now := request.Shape, r.api.Now()
 	k := r.api.Runs
 	if k == nil || !shape.Store {
 		shape.Store = false
 		r.id = "resp_" + asking.Suffix
-	} else if err := r.keep(asking, shape, now); err != nil {
+	} else if err := r.keep(asking, request, now); err != nil {
 		return err
 	}
 	shape.ID, shape.CreatedAt = r.id, now.Unix()
@@ -102,31 +120,53 @@ func (r *reply) create(asking *exchange.Exchange) error {
 	return nil
 }
 
+// find returns the response that an earlier call with the same key made; nil if none did.
+func (r *reply) find(asking *exchange.Exchange, asked *openai.ResponseRequest) (*convo.Response, error) {
+	if r.api.Runs == nil || !asked.Shape.Store || asking.Request.Header.Get("Idempotency-Key") == "" {
+		return nil, nil
+	}
+	fresh, err := r.fresh(asking, asked)
+	if err != nil {
+		return nil, err
+	}
+	found, err := r.api.Store.FindResponse(asking.Request.Context(), r.owner, fresh)
+	if errors.Is(err, convo.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &found, nil
+}
+
+// fresh is a response that is not stored yet.
+func (r *reply) fresh(asking *exchange.Exchange, asked *openai.ResponseRequest) (n convo.NewResponse, err error) {
+	n = convo.NewResponse{
+		ID:           convo.NewResponseID(),
+		Key:          asking.Request.Header.Get("Idempotency-Key"),
+		Previous:     asked.Previous,
+		Conversation: asked.Conversation,
+		Model:        r.model.ID,
+		Background:   asked.Background,
+		Process:      r.api.Runs.Process,
+	}
+	if n.Request, err = openai.Encode(asked.Shape); err != nil {
+		return n, err
+	}
+	n.Input, err = history.StoreItems(asked.Input)
+	return n, err
+}
+
 // keep stores the response before it is answered.
-func (r *reply) keep(asking *exchange.Exchange, shape openai.Response, now time.Time) error {
+func (r *reply) keep(asking *exchange.Exchange, asked *openai.ResponseRequest, now time.Time) error {
 	k := r.api.Runs
 	ctx := asking.Request.Context()
-	request, err := openai.Encode(shape)
-	if err != nil {
-		return err
-	}
-	input, err := history.StoreItems(r.input)
+	fresh, err := r.fresh(asking, asked)
 	if err != nil {
 		return err
 	}
 	if err := k.Enter(ctx); err != nil {
 		return err
-	}
-	fresh := convo.NewResponse{
-		ID:           convo.NewResponseID(),
-		Key:          asking.Request.Header.Get("Idempotency-Key"),
-		Previous:     r.request.Previous,
-		Conversation: r.request.Conversation,
-		Model:        r.model.ID,
-		Background:   r.request.Background,
-		Request:      request,
-		Input:        input,
-		Process:      k.Process,
 	}
 	k.Claim(fresh.ID)
 	var stored convo.Response
@@ -143,7 +183,7 @@ func (r *reply) keep(asking *exchange.Exchange, shape openai.Response, now time.
 		k.Leave()
 	}
 	if err != nil {
-		return r.explain(err)
+		return explain(err, asked)
 	}
 	r.id = stored.ID
 	if r.id != fresh.ID {
@@ -156,14 +196,14 @@ func (r *reply) keep(asking *exchange.Exchange, shape openai.Response, now time.
 }
 
 // explain names what was not found.
-func (r *reply) explain(err error) error {
+func explain(err error, asked *openai.ResponseRequest) error {
 	switch {
 	case !errors.Is(err, convo.ErrNotFound):
 		return err
-	case r.request.Conversation != "":
-		return openai.ThingNotFound("Conversation", r.request.Conversation)
+	case asked.Conversation != "":
+		return openai.ThingNotFound("Conversation", asked.Conversation)
 	}
-	return openai.PreviousNotFound(r.request.Previous)
+	return openai.PreviousNotFound(asked.Previous)
 }
 
 // errAbandoned is the outcome of a response that has none of its own.
@@ -186,8 +226,10 @@ func (r *reply) close() {
 
 // leave lets go of a response that is not computed, as it was found.
 func (r *reply) leave() {
-	r.job.Void()
-	r.stop()
+	if r.stop != nil { // another call with the same key was faster
+		r.job.Void()
+		r.stop()
+	}
 }
 
 // whole waits for the answer and sends it as one document.
@@ -256,7 +298,7 @@ func (r *reply) add(p *answer.Piece) {
 }
 
 func (r *reply) logprobs(tokens []answer.ShownToken) (list []openai.TokenLogprob) {
-	if !r.request.Logprobs {
+	if !r.asked.logprobs {
 		return nil
 	}
 	for _, t := range tokens {
@@ -285,7 +327,7 @@ func (r *reply) complete(out exchange.EventSink) error {
 	finish := r.x.Record.Finish()
 	now := r.api.Now()
 	cut := cutBy[finish]
-	if r.request.PromptOnly {
+	if r.asked.promptOnly {
 		cut = ""
 	}
 	r.log.Complete(cut, r.answer.Usage, now.Unix())
@@ -381,10 +423,10 @@ func (r *reply) outcome(status convo.Status, why *parley.Error) (o convo.Respons
 	if o.Output, err = history.StoreItems(r.log.Response.Output); err != nil {
 		return o, err
 	}
-	if r.request.Conversation == "" || why != nil {
+	if r.asked.conversation == "" || why != nil {
 		return o, nil
 	}
-	for _, item := range append(append([]openai.Item{}, r.input...), r.log.Response.Output...) {
+	for _, item := range append(append([]openai.Item{}, r.asked.input...), r.log.Response.Output...) {
 		m := convo.NewMessage{ID: item.ID, Kind: item.Type, Role: item.Role, Model: r.log.Response.Model}
 		if m.Content, err = history.ContentOf(item); err != nil {
 			return o, err

@@ -196,5 +196,6 @@ func (a *Handlers) CountInputTokens(x *exchange.Exchange, j *job.Job) error {
 	if err != nil {
 		return err
 	}
-	return x.Reply(http.StatusOK, openai.InputTokens{Object: "response.input_tokens", InputTokens: len(prompt)})
+	return x.Reply(http.StatusOK,
+		openai.InputTokens{Object: "response.input_tokens", InputTokens: model.PromptTokens(prompt)})
 }

@@ -8,7 +8,7 @@
 //
 //	registry.go    which runs there are, who waits for news of them, what ends them
 //	lease.go       heartbeats: the store takes this process for alive
-//	pending.go     outcomes that the store could not be told of, until it is told
+//	pending.go     outcomes that could not be stored yet
 //	checkpoint.go  the answer of a turn, stored while it grows
 //	events.go      the events of a response, stored while it is computed
 //	periodic.go    both on timers, a few at a time

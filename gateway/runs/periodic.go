@@ -1,11 +1,24 @@
 package runs
 
-import "time"
+import (
+	"sync/atomic"
+	"time"
+)
 
-// writersMax is how many runs write what they have so far at once. The store orders its
-// writes anyway: more of them would only wait there, before the beginnings and outcomes
-// that clients wait for.
-const writersMax = 4
+// spreadOver is the least time between two writes for each run that there is: however many there are, the
+// store is not busy with them alone.
+const spreadOver = time.Millisecond
+
+// writeSlots are what periodic writes of a process share.
+type writeSlots struct {
+	// free has room for those that write at once: more of them would only wait in the store, before the
+	// beginnings and outcomes that clients wait for.
+	free chan struct{}
+	// open is how many periodic writes there are.
+	open atomic.Int64
+}
+
+func newWriteSlots(most int) *writeSlots { return &writeSlots{free: make(chan struct{}, most)} }
 
 // A periodicWrite writes what a run has so far at intervals, on a timer: between
 // two writes it costs no goroutine. While too many others write, it waits for the next
@@ -13,8 +26,7 @@ const writersMax = 4
 type periodicWrite struct {
 	every time.Duration
 	write func() (again bool)
-	// slots is shared by all runs of the process.
-	slots chan struct{}
+	slots *writeSlots
 	// lock has a value while the write runs or the timer changes. It is a channel, as a
 	// goroutine that waits for a mutex keeps the clock of a test from moving.
 	lock    chan struct{}
@@ -25,6 +37,7 @@ type periodicWrite struct {
 // periodically starts a periodicWrite. It ends when write returns false, or by stop.
 func (r *Runs) periodically(every time.Duration, write func() (again bool)) *periodicWrite {
 	p := &periodicWrite{every: every, write: write, slots: r.slots, lock: make(chan struct{}, 1)}
+	p.slots.open.Add(1)
 	p.lock <- struct{}{}
 	p.timer = time.AfterFunc(every, p.fire)
 	<-p.lock
@@ -38,20 +51,30 @@ func (p *periodicWrite) fire() {
 		return
 	}
 	select {
-	case p.slots <- struct{}{}:
-		defer func() { <-p.slots }()
-		p.stopped = !p.write()
+	case p.slots.free <- struct{}{}:
+		again := p.write()
+		<-p.slots.free
+		if !again {
+			p.end()
+			return
+		}
 	default: // too many write
 	}
-	if !p.stopped {
-		p.timer.Reset(p.every)
-	}
+	p.timer.Reset(max(p.every, time.Duration(p.slots.open.Load())*spreadOver))
 }
 
 // stop returns when nothing more will be written. It may be called again.
 func (p *periodicWrite) stop() {
 	p.lock <- struct{}{}
+	defer func() { <-p.lock }()
+	p.end()
+}
+
+// end has nothing more written. The lock is held.
+func (p *periodicWrite) end() {
+	if !p.stopped {
+		p.slots.open.Add(-1)
+	}
 	p.stopped = true
 	p.timer.Stop()
-	<-p.lock
 }

@@ -1,16 +1,19 @@
 package runs
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
+const writersMax = 4
+
 // TestPeriodicWritesTakeSlots makes sure that runs that find no slot write later, and that
 // nothing is written after stop.
 func TestPeriodicWritesTakeSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &Runs{slots: make(chan struct{}, writersMax)}
+		r := &Runs{slots: newWriteSlots(writersMax)}
 		const many = 3 * writersMax
 		var written [many]int
 		var all []*periodicWrite
@@ -23,6 +26,7 @@ func TestPeriodicWritesTakeSlots(t *testing.T) {
 			time.Sleep(50 * time.Millisecond)
 		}
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		for i, n := range written {
 			if n != 5 {
 				t.Errorf("run %d wrote %d times, not 5", i, n)
@@ -38,11 +42,40 @@ func TestPeriodicWritesTakeSlots(t *testing.T) {
 		p.stop() // waits for the write
 		p.stop()
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if last != 1 {
 			t.Errorf("%d writes, the last after stop", last)
 		}
 		for _, p := range all {
 			p.stop()
+		}
+		if n := r.slots.open.Load(); n != 0 {
+			t.Errorf("%d periodic writes are open", n)
+		}
+	})
+}
+
+// TestPeriodicWritesAreSpread makes sure that many runs write less often, each of them.
+func TestPeriodicWritesAreSpread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const many = 2000
+		r := &Runs{slots: newWriteSlots(many)}
+		var all []*periodicWrite
+		var writes atomic.Int64
+		for range many {
+			all = append(all, r.periodically(10*time.Millisecond, func() bool {
+				writes.Add(1)
+				return true
+			}))
+			time.Sleep(time.Millisecond)
+		}
+		writes.Store(0)
+		time.Sleep(20*time.Second + time.Millisecond/2)
+		for _, p := range all {
+			p.stop()
+		}
+		if least, most, n := 9*many, 11*many, int(writes.Load()); n < least || n > most {
+			t.Errorf("%d writes, not %d to %d", n, least, most)
 		}
 	})
 }
@@ -50,7 +83,7 @@ func TestPeriodicWritesTakeSlots(t *testing.T) {
 // TestPeriodicWritesAreBounded makes sure that the slots are what bounds them.
 func TestPeriodicWritesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &Runs{slots: make(chan struct{}, writersMax)}
+		r := &Runs{slots: newWriteSlots(writersMax)}
 		entered, held := make(chan struct{}, 2*writersMax), make(chan struct{})
 		var all []*periodicWrite
 		for range 2 * writersMax {

@@ -60,7 +60,7 @@ type Runs struct {
 	loop sync.WaitGroup
 
 	// slots are those of periodic writes.
-	slots chan struct{}
+	slots *writeSlots
 
 	closing sync.Mutex // guards closed, so that no work begins after it is set
 	closed  bool
@@ -69,7 +69,7 @@ type Runs struct {
 
 // Open takes up what earlier processes left.
 func Open(config Config) (*Runs, error) {
-	r := &Runs{Config: config, slots: make(chan struct{}, writersMax)}
+	r := &Runs{Config: config, slots: newWriteSlots(config.Store.SmallWritesMax())}
 	if r.Writes == nil {
 		r.Writes = config.Store
 	}

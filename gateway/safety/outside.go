@@ -41,7 +41,7 @@ type Guard func(ctx context.Context, model, text string) (string, error)
 
 func (o *outside) ask(ctx context.Context, name string, m *Moderator, text string, guard Guard) (*Verdict, error) {
 	if until := o.restsUntil(name); time.Now().Before(until) {
-		return nil, fmt.Errorf("moderator %s failed %d times in a row and is not asked for a while", name, breakAfter)
+		return nil, fmt.Errorf("moderator %s failed %d times in a row and is skipped for a while", name, breakAfter)
 	}
 	wait := m.Timeout
 	if wait == 0 {

@@ -2,6 +2,7 @@ package safety
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 )
 
@@ -16,6 +17,18 @@ type Vault struct {
 // NewVault returns an empty vault.
 func NewVault() *Vault {
 	return &Vault{placeholders: map[string]string{}, values: map[string]string{}, counts: map[string]int{}}
+}
+
+// after returns the vault of an answer to a prompt of which v has the values; v may be nil. A value
+// of the prompt has the same placeholder in it, and no other value has one of the prompt's: the
+// [Restorer] would put the prompt's value there.
+func (v *Vault) after() *Vault {
+	next := NewVault()
+	if v != nil {
+		maps.Copy(next.placeholders, v.placeholders)
+		maps.Copy(next.counts, v.counts)
+	}
+	return next
 }
 
 // Redact puts placeholders in the place of what decisions say, which must be

@@ -36,30 +36,38 @@ type Stream struct {
 type StreamOutput struct {
 	Text string
 	// Through is how many bytes of the answer were let through or replaced.
-	Through   int
+	Through int
+	// Hidden are the bytes of the answer that were replaced or left out.
+	Hidden    []ByteRange
 	Decisions []Decision
 	Halted    bool
 }
 
-// NewStream returns a screen for one answer under a ruling.
-func (s *Screen) NewStream(r *Ruling) *Stream {
-	return &Stream{screen: s, ruling: r, vault: NewVault(), quiet: !acts(&r.Output)}
+// A ByteRange is the bytes of an answer from Start up to End.
+type ByteRange struct{ Start, End int }
+
+// NewStream returns a screen for one answer under a ruling. Prompt has what was taken out of the
+// prompt; nil if nothing was.
+func (s *Screen) NewStream(r *Ruling, prompt *Vault) *Stream {
+	return &Stream{screen: s, ruling: r, vault: prompt.after(), quiet: !acts(&r.Output)}
 }
 
 // Push takes a piece of the answer of the given number of tokens. It returns nothing
 // once the stream was halted.
 func (s *Stream) Push(piece string, tokens int) StreamOutput {
+	var hidden []ByteRange
 	if s.halted || piece == "" {
 		return StreamOutput{Through: s.offset, Halted: s.halted}
 	}
 	if s.swallowing != nil {
 		rest, ended := s.swallowing.rest(piece)
+		hidden = append(hidden, ByteRange{s.offset, s.offset + len(piece) - len(rest)})
 		s.offset += len(piece) - len(rest)
 		if !ended || rest == "" {
 			if ended {
 				s.swallowing = nil
 			}
-			return StreamOutput{Through: s.offset}
+			return StreamOutput{Through: s.offset, Hidden: hidden}
 		}
 		s.swallowing, piece = nil, rest
 	}
@@ -68,9 +76,11 @@ func (s *Stream) Push(piece string, tokens int) StreamOutput {
 		if s.quiet {
 			return StreamOutput{Text: piece, Through: s.offset + len(s.held)}
 		}
-		return StreamOutput{Through: s.offset}
+		return StreamOutput{Through: s.offset, Hidden: hidden}
 	}
-	return s.judge(s.ruling.Window-s.stride(), piece)
+	out := s.judge(s.ruling.Window-s.stride(), piece)
+	out.Hidden = append(hidden, out.Hidden...)
+	return out
 }
 
 // Close ends the answer and returns what was held.
@@ -115,12 +125,27 @@ func (s *Stream) judge(keep int, piece string) StreamOutput {
 		edge, upTo = d.End, len(s.held)
 		s.swallowing = newSwallow(d.Kind, text)
 	}
-	shown := s.vault.Redact(text[:edge], before(decisions, edge))
+	gone := before(decisions, edge)
+	shown, hidden := s.vault.Redact(text[:edge], gone), s.hidden(gone, edge, upTo)
 	s.drop(upTo)
 	if s.quiet {
 		shown = piece
 	}
-	return StreamOutput{Text: shown, Through: s.offset, Decisions: fresh}
+	return StreamOutput{Text: shown, Through: s.offset, Hidden: hidden, Decisions: fresh}
+}
+
+// hidden returns where in the answer the text of decisions that are redacted is, and what of held
+// is left out: from edge up to upTo.
+func (s *Stream) hidden(decisions []Decision, edge, upTo int) (spans []ByteRange) {
+	for _, d := range decisions {
+		if d.Action == Redact && d.Start < edge {
+			spans = append(spans, ByteRange{s.offset + d.Start, s.offset + d.End})
+		}
+	}
+	if upTo > edge {
+		spans = append(spans, ByteRange{s.offset + edge, s.offset + upTo})
+	}
+	return spans
 }
 
 // fresh returns the decisions that were not reported before, with offsets in

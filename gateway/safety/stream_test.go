@@ -110,7 +110,7 @@ func TestNothingLeaksHoweverAnswersAreCut(t *testing.T) {
 			what = flaggedTexts[i/2%len(flaggedTexts)]
 		}
 		text := planted(random, 20+random.IntN(120), what)
-		shown, halted := pour(t, screen.NewStream(ruling), chunks(random, text))
+		shown, halted := pour(t, screen.NewStream(ruling, nil), chunks(random, text))
 		if blocked {
 			at := strings.Index(text, what)
 			if !halted || len(shown) > at || !strings.HasPrefix(text, shown) {
@@ -141,7 +141,8 @@ func TestLongSecretsAreNotHeldBack(t *testing.T) {
 	} {
 		for size := 1; size <= 7; size += 2 {
 			s := New().NewStream(
-				rulingOf(t, "safety: {default: {output: {pii: redact, secrets: redact}, kinds: [url], window: 32}}"))
+				rulingOf(t, "safety: {default: {output: {pii: redact, secrets: redact}, kinds: [url], window: 32}}"),
+				nil)
 			text := "Here it is: " + secret + after
 			var shown strings.Builder
 			for i := 0; i < len(text); i += size {
@@ -162,7 +163,7 @@ func TestLongSecretsAreNotHeldBack(t *testing.T) {
 func TestCleanAnswersAreBehindByAWindowAtMost(t *testing.T) {
 	for _, window := range []int{windowMin, windowDefault, windowMax} {
 		s := New().NewStream(rulingOf(t,
-			fmt.Sprintf("safety: {default: {output: {harassment: block, pii: redact}, window: %d}}", window)))
+			fmt.Sprintf("safety: {default: {output: {harassment: block, pii: redact}, window: %d}}", window)), nil)
 		pushed, shown := 0, 0
 		for _, word := range strings.SplitAfter(
 			strings.Repeat("the boats lay still in the harbour and the gulls were counted ", 20), " ") {
@@ -176,7 +177,7 @@ func TestCleanAnswersAreBehindByAWindowAtMost(t *testing.T) {
 }
 
 func TestFlaggingHoldsNothingBack(t *testing.T) {
-	s := New().NewStream(rulingOf(t, "safety: {default: {output: {harassment: flag}}}"))
+	s := New().NewStream(rulingOf(t, "safety: {default: {output: {harassment: flag}}}"), nil)
 	found := 0
 	for _, p := range chunks(rand.New(rand.NewPCG(3, 4)), planted(rand.New(rand.NewPCG(5, 6)), 60, flaggedTexts[0])) {
 		passed := s.Push(p, 1)
@@ -290,7 +291,7 @@ func check(t *testing.T, v *Verdict) {
 // BenchmarkStreamToken measures what one token of an answer costs.
 func BenchmarkStreamToken(b *testing.B) {
 	screen, ruling := New(), rulingOf(b, strict)
-	s := screen.NewStream(ruling)
+	s := screen.NewStream(ruling, nil)
 	words := strings.Fields(strings.Join(calm, " "))
 	i := 0
 	for b.Loop() {

@@ -120,7 +120,7 @@ func (s *Screening) askModerators(
 			closed, "error", err)
 		if closed {
 			return false, parley.Errorf(parley.Unavailable,
-				"The request cannot be checked now, and this server's safety policy wants it checked. Try again later.")
+				"The request cannot be checked now, as this server's safety policy requires. Try again later.")
 		}
 	}
 	for name, verdict := range found {

@@ -80,14 +80,14 @@ type GroupRequest struct {
 // readGroup reads the group that a server admin changes.
 func (h *Handlers) readGroup(x *exchange.Exchange) (g accounts.GroupRule, err error) {
 	if within, err := realm(x); err != nil || within != "" {
-		return g, parley.Errorf(parley.Forbidden, "Only server admins change what groups are given.")
+		return g, parley.Errorf(parley.Forbidden, "Only server admins may change groups.")
 	}
 	var r GroupRequest
 	if err := read(x, &r); err != nil {
 		return g, err
 	}
 	if h.sets(r.Name) {
-		return g, parley.Errorf(parley.Conflict, "The configuration of this server says what the group %q is given: "+
+		return g, parley.Errorf(parley.Conflict, "The group %q is set in the configuration of this server: "+
 			"change --oidc-groups there.", r.Name)
 	}
 	g.Name = r.Name

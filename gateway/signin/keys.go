@@ -99,7 +99,7 @@ func (h *Handlers) DeleteKey(x *exchange.Exchange) error {
 	if err != nil {
 		return err
 	}
-	if err := h.Keys.Store().DeleteKey(x.Request.Context(), k.ID); err != nil {
+	if err := h.Keys.Store().SetAsideKey(x.Request.Context(), k.ID, h.Now()); err != nil {
 		return err
 	}
 	x.Changes(k.ID, k.Document(""), nil)

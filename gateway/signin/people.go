@@ -41,7 +41,7 @@ func (h *Handlers) managed(x *exchange.Exchange) (u accounts.User, err error) {
 	case within != "" && u.Organization != within:
 		return u, accounts.ErrNotFound
 	case within != "" && u.Role == accounts.ServerAdmin:
-		return u, parley.Errorf(parley.Forbidden, "Only server admins change server admins.")
+		return u, parley.Errorf(parley.Forbidden, "Only server admins may change server admins.")
 	}
 	return u, nil
 }
@@ -102,9 +102,9 @@ func (r *GrantRequest) grant(before accounts.Grant, within string) (g accounts.G
 	case within == "":
 		return g, nil
 	case g.Role == accounts.ServerAdmin:
-		return g, parley.Errorf(parley.Forbidden, "Only server admins make server admins.")
+		return g, parley.Errorf(parley.Forbidden, "Only server admins may make server admins.")
 	case g.Organization != within || r.Tier != nil || r.Models != nil:
-		return g, parley.Errorf(parley.Forbidden, "Only server admins choose the organisation, tier and models.")
+		return g, parley.Errorf(parley.Forbidden, "Only server admins may choose the organisation, tier and models.")
 	}
 	return g, nil
 }
@@ -179,7 +179,8 @@ func (h *Handlers) ChangeUser(x *exchange.Exchange) error {
 		return err
 	}
 	if r.Email != nil || r.Password != nil {
-		return parley.Invalid("email", "An address or a password is not changed here: make a link with …/reset.")
+		return parley.Invalid("email",
+			"Email addresses and passwords cannot be changed here: create a link with …/reset.")
 	}
 	if r.Organization != nil && *r.Organization != before.Organization {
 		return parley.Invalid("organization", "An account stays in its organisation, which owns what it has stored. "+

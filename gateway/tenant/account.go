@@ -14,7 +14,7 @@ import (
 var (
 	errAccountDisabled = parley.Errorf(parley.Unauthenticated,
 		"This account is disabled. Ask an administrator of this server.")
-	errAccountDeleted = parley.Errorf(parley.Unauthenticated, "The account that asked for this was deleted.")
+	errAccountDeleted = parley.Errorf(parley.Unauthenticated, "The account of this request was deleted.")
 )
 
 // A person is an account with its organisation.

@@ -22,12 +22,12 @@ const (
 // Why a key is refused.
 var (
 	errUnknown = parley.Errorf(parley.Unauthenticated,
-		"Incorrect API key provided. Check it, or have a new one made with: parley keys create")
+		"Incorrect API key provided. Check it, or create a new one with: parley keys create")
 	errBlocked = parley.Errorf(parley.Unauthenticated, "This API key is blocked. Ask the operator of this server.")
 	errDeleted = parley.Errorf(parley.Unauthenticated,
-		"The API key that asked for this was deleted. Ask again with another key.")
+		"The API key of this request was deleted. Use another key.")
 	errExpired = parley.Errorf(parley.Unauthenticated,
-		"This API key has expired. Have a new one made with: parley keys create")
+		"This API key has expired. Create a new one with: parley keys create")
 )
 
 // A Scope is the page that a session was opened for. A session is good in its own

@@ -28,7 +28,7 @@ func (n *NewKey) check(now time.Time) error {
 		n.Organization = LocalOrganization
 	}
 	if !n.Expires.IsZero() && !n.Expires.After(now) {
-		return parley.Invalid("expires_at", "The key would have expired at %s: give a time to come.",
+		return parley.Invalid("expires_at", "The key would have expired at %s: give a time in the future.",
 			n.Expires.UTC().Format(time.RFC3339))
 	}
 	return checkKey(n.Name, n.Organization, n.User, n.Models, &n.Limits)

@@ -1,6 +1,7 @@
 package tenant
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -224,7 +225,11 @@ func conformSetAside(t *testing.T, s *Store) {
 	other, _ := create(t, s, NewKey{Organization: "acme"}, now)
 	check(t, s.SetAsideKey(t.Context(), other.ID, now.Add(RestoreMax)))
 	_, err = s.RestoreKey(t.Context(), k.ID, now)
-	fails(t, err, ErrNotFound) // the second deletion removed the first
+	fails(t, err, ErrNotFound) // the second deletion made the first final
+	k.Deleted, other.Deleted = now, now.Add(RestoreMax)
+	listed := must(s.Keys(t.Context(), KeyFilter{Deleted: true}))(t)
+	slices.SortFunc(listed, func(a, b Key) int { return a.Deleted.Compare(b.Deleted) })
+	same(t, "deleted keys keep their names", listed, []Key{k, other})
 }
 
 func conformUsers(t *testing.T, s *Store) {

@@ -26,6 +26,7 @@ type KeyDocument struct {
 	CreatedAt     int64         `json:"created_at"`
 	ExpiresAt     *int64        `json:"expires_at"`
 	LastUsedAt    *int64        `json:"last_used_at"`
+	DeletedAt     *int64        `json:"deleted_at,omitempty"`
 	Owner         OwnerDocument `json:"owner"`
 	Organization  string        `json:"organization"`
 	User          *string       `json:"user"`
@@ -61,6 +62,7 @@ func (k *Key) Document(secret string) KeyDocument {
 		CreatedAt:     k.Created.Unix(),
 		ExpiresAt:     seconds(k.Expires),
 		LastUsedAt:    seconds(k.LastUsed),
+		DeletedAt:     seconds(k.Deleted),
 		Organization:  k.Organization,
 		Models:        k.Models,
 		Limits:        k.Limits,
@@ -170,7 +172,7 @@ func parse(body []byte, into any) error {
 		return parley.Invalid("", "The body cannot be understood: %s.", strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return parley.Invalid("", "There is more after the JSON object of the body.")
+		return parley.Invalid("", "The body has data after its JSON object.")
 	}
 	return nil
 }
@@ -185,7 +187,7 @@ func (r *KeyRequest) expiry(now time.Time) (at time.Time, ok bool, err error) {
 		return at, false, parley.Invalid("expires_at", "Give 'expires_at' or 'expires_in_seconds', not both.")
 	case r.ExpiresIn.Set && (r.ExpiresIn.Value <= 0 || r.ExpiresIn.Value > secondsMax/100):
 		return at, false, parley.Invalid("expires_in_seconds",
-			"Invalid 'expires_in_seconds': %d is not a time to come.", r.ExpiresIn.Value)
+			"Invalid 'expires_in_seconds': expected a positive number of seconds, got %d.", r.ExpiresIn.Value)
 	case r.ExpiresIn.Set:
 		return now.Add(time.Duration(r.ExpiresIn.Value) * time.Second), true, nil
 	case !r.ExpiresAt.Set || r.ExpiresAt.Value == nil:
@@ -211,7 +213,7 @@ func classNamed(name *string) (*parley.Class, error) {
 // NewKey returns the key that a request asks for.
 func (r *KeyRequest) NewKey(now time.Time) (n NewKey, err error) {
 	if r.Blocked.Set {
-		return n, parley.Invalid("blocked", "A new key cannot be blocked: make it, then block it.")
+		return n, parley.Invalid("blocked", "A new key cannot be blocked: create it, then block it.")
 	}
 	if n.Tier, err = classNamed(r.Tier.Value); err != nil {
 		return n, err
@@ -226,7 +228,7 @@ func (r *KeyRequest) NewKey(now time.Time) (n NewKey, err error) {
 func (r *KeyRequest) Change(now time.Time) (c KeyChange, err error) {
 	if r.Organization.Set || r.User.Set {
 		return c, parley.Invalid("organization",
-			"A key stays with its organisation and user: make another one for others.")
+			"The organisation and user of a key cannot be changed: create another key.")
 	}
 	if r.Tier.Set {
 		tier, err := classNamed(r.Tier.Value)
@@ -325,7 +327,7 @@ func (r *OrganizationRequest) Organization() (o Organization, err error) {
 // Change returns the change that a request asks for.
 func (r *OrganizationRequest) Change() (c OrganizationChange, err error) {
 	if r.ID+r.Name != "" {
-		return c, parley.Invalid("id", "The id of an organisation stays.")
+		return c, parley.Invalid("id", "The id of an organisation cannot be changed.")
 	}
 	c.Models, c.Limits, c.Blocked = r.Models.pointer(), r.Limits.pointer(), r.Blocked.pointer()
 	c.Tier, err = classNamed(r.Tier)

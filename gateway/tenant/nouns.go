@@ -145,8 +145,9 @@ type Key struct {
 	Blocked bool
 	// BlockedBy says what else blocks it: its "organization", its "user", or nothing.
 	BlockedBy string
-	// Expires is when it ends; zero is never. LastUsed is exact to some seconds.
-	Created, Expires, LastUsed time.Time
+	// Expires is when it ends; zero is never. LastUsed is exact to some seconds. Deleted is
+	// zero while the key exists.
+	Created, Expires, LastUsed, Deleted time.Time
 }
 
 // ParseClass reads the name of a class.

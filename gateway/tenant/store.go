@@ -44,7 +44,7 @@ func New(ctx context.Context, d *db.DB) (*Store, error) {
 // Accounts returns the people who sign in, in the same database.
 func (s *Store) Accounts() *accounts.Store { return s.accounts }
 
-// What a caller may want to tell apart.
+// Errors that callers may check for.
 var (
 	// ErrNotFound: there is nothing of that id.
 	ErrNotFound = parley.Errorf(parley.NotFound, "There is no such organisation, user or key.")
@@ -167,7 +167,8 @@ func ensure(t *db.Tx, k *Key) error {
 	return err
 }
 
-const keyColumns = `k.id, k.prefix, k.name, k.organization, k.user_id, k.tier, k.limits, k.models, k.admin, k.blocked, k.created, k.expires, k.used,
+const keyColumns = `k.id, k.prefix, k.name, k.organization, k.user_id, k.tier, k.limits, k.models, k.admin, k.blocked,
+	k.created, k.expires, k.used, k.deleted,
 	(SELECT blocked FROM organizations WHERE id = k.organization),
 	coalesce((SELECT blocked FROM users WHERE organization = k.organization AND id = k.user_id), 0)`
 
@@ -176,9 +177,9 @@ func scanKey(r db.Row, k *Key) error { return scanKeyAnd(r, k) }
 // scanKeyAnd scans a key, and more after it.
 func scanKeyAnd(r db.Row, k *Key, more ...any) error {
 	var tier, limits, models string
-	var admin, blocked, created, expires, used, withOrganization, withUser int64
+	var admin, blocked, created, expires, used, deleted, withOrganization, withUser int64
 	into := []any{&k.ID, &k.Prefix, &k.Name, &k.Organization, &k.User, &tier, &limits, &models, &admin, &blocked,
-		&created, &expires, &used, &withOrganization, &withUser}
+		&created, &expires, &used, &deleted, &withOrganization, &withUser}
 	if err := r.Scan(append(into, more...)...); err != nil {
 		return err
 	}
@@ -192,7 +193,8 @@ func scanKeyAnd(r db.Row, k *Key, more ...any) error {
 	case withUser != 0:
 		k.BlockedBy = "user"
 	}
-	k.Created, k.Expires, k.LastUsed = db.Unstamp(created), db.Unstamp(expires), db.Unstamp(used)
+	k.Created, k.Expires = db.Unstamp(created), db.Unstamp(expires)
+	k.LastUsed, k.Deleted = db.Unstamp(used), db.Unstamp(deleted)
 	return errors.Join(readLimits(limits, &k.Limits), readList(models, &k.Models))
 }
 
@@ -211,6 +213,8 @@ type KeyFilter struct {
 	User string
 	// Admins lists only keys with the admin right.
 	Admins bool
+	// Deleted lists deleted keys, too.
+	Deleted bool
 	// After is the id of the last key of the page before; Limit bounds the page,
 	// 0 for all.
 	After string
@@ -231,8 +235,9 @@ func (s *Store) Keys(ctx context.Context, f KeyFilter) (keys []Key, err error) {
 		}
 		keys, err = db.All(t, scanKey, `SELECT `+keyColumns+` FROM api_keys k
 			WHERE (k.organization = $1 OR CAST($1 AS TEXT) = '') AND k.admin >= $2 AND (k.created > $3 OR k.created = $3 AND k.id > $4)
-			AND (k.user_id = $6 OR CAST($6 AS TEXT) = '') AND k.deleted = 0
-			ORDER BY k.created, k.id LIMIT $5`, f.Organization, db.Flag(f.Admins), since, f.After, f.Limit, f.User)
+			AND (k.user_id = $6 OR CAST($6 AS TEXT) = '') AND (k.deleted = 0 OR $7 = 1)
+			ORDER BY k.created, k.id LIMIT $5`, f.Organization, db.Flag(f.Admins), since, f.After, f.Limit, f.User,
+			db.Flag(f.Deleted))
 		return err
 	}))
 }
@@ -300,7 +305,7 @@ func (s *Store) RotateKey(ctx context.Context, id string, grace time.Duration,
 	now time.Time) (k Key, secret string, err error) {
 	if grace < 0 || grace > GraceMax {
 		return k, "", parley.Invalid("grace_seconds",
-			"The old secret can hold for 0 seconds to %d days longer, not for %v.", GraceMax/(24*time.Hour), grace)
+			"The old secret can stay valid for 0 seconds to %d days, not for %v.", GraceMax/(24*time.Hour), grace)
 	}
 	secret = newSecret()
 	return k, secret, s.change(ctx, func(t *db.Tx) error {
@@ -324,15 +329,24 @@ func (s *Store) RotateKey(ctx context.Context, id string, grace time.Duration,
 	})
 }
 
-// RestoreMax is how long a key that was set aside can be restored.
+// RestoreMax is how long a deleted key can be restored.
 const RestoreMax = 7 * 24 * time.Hour
 
-// SetAsideKey deletes a key such that it can be restored until [RestoreMax] is over, and
-// removes those of which it is over. What its tenant keeps stays.
+// noDigest replaces the digest of a secret that can no longer be restored.
+var noDigest = []byte{}
+
+// SetAsideKey deletes a key such that it can be restored within [RestoreMax]. The secrets of
+// keys that were deleted before that are forgotten; their names stay, because the ledger names
+// them by their ids.
 func (s *Store) SetAsideKey(ctx context.Context, id string, now time.Time) error {
 	return s.change(ctx, func(t *db.Tx) error {
-		if _, err := t.Exec(`DELETE FROM api_keys WHERE deleted > 0 AND deleted <= $1`,
-			db.Stamp(now.Add(-RestoreMax))); err != nil {
+		over := db.Stamp(now.Add(-RestoreMax))
+		if _, err := t.Exec(`DELETE FROM old_secrets WHERE key_id IN
+			(SELECT id FROM api_keys WHERE deleted > 0 AND deleted <= $1)`, over); err != nil {
+			return err
+		}
+		if _, err := t.Exec(`UPDATE api_keys SET digest = $2 WHERE deleted > 0 AND deleted <= $1 AND digest <> $2`,
+			over, noDigest); err != nil {
 			return err
 		}
 		n, err := t.Exec(`UPDATE api_keys SET deleted = $2 WHERE id = $1 AND deleted = 0`, id, db.Stamp(now))
@@ -343,11 +357,11 @@ func (s *Store) SetAsideKey(ctx context.Context, id string, now time.Time) error
 	})
 }
 
-// RestoreKey ends the deletion of a key that was set aside.
+// RestoreKey undoes the deletion of a key by [Store.SetAsideKey].
 func (s *Store) RestoreKey(ctx context.Context, id string, now time.Time) (k Key, err error) {
 	return k, s.change(ctx, func(t *db.Tx) error {
-		n, err := t.Exec(`UPDATE api_keys SET deleted = 0 WHERE id = $1 AND deleted > $2`, id,
-			db.Stamp(now.Add(-RestoreMax)))
+		n, err := t.Exec(`UPDATE api_keys SET deleted = 0 WHERE id = $1 AND deleted > $2 AND digest <> $3`, id,
+			db.Stamp(now.Add(-RestoreMax)), noDigest)
 		if err == nil && n == 0 {
 			err = ErrNotFound
 		}
@@ -359,7 +373,7 @@ func (s *Store) RestoreKey(ctx context.Context, id string, now time.Time) (k Key
 	})
 }
 
-// DeleteKey removes a key for good. What its tenant keeps stays.
+// DeleteKey removes a key for good, its name included. The data of its organisation stays.
 func (s *Store) DeleteKey(ctx context.Context, id string) error {
 	return s.change(ctx, func(t *db.Tx) error {
 		n, err := t.Exec(`DELETE FROM api_keys WHERE id = $1`, id)
