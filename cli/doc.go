@@ -1,4 +1,4 @@
-// Package cli has what the commands of parley share: errors that become exit codes,
-// arguments and their completion, output as JSON, files that are written whole, a
-// progress bar, and which program this is.
+// Package cli is shared by the commands of parley: errors and their exit codes,
+// arguments and their completion, output as JSON, files that are replaced atomically, a
+// progress bar, and the version of the program.
 package cli

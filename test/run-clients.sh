@@ -9,6 +9,7 @@ set -eu
 }
 PARLEY_BIN=$(cd "$(dirname "$PARLEY_BIN")" && pwd)/$(basename "$PARLEY_BIN")
 export PARLEY_BIN
+export PARLEY_THREADS=1 # threads that wait for each other take processor time
 cd "$(dirname "$0")"
 
 command -v npm >/dev/null || {
@@ -23,7 +24,11 @@ command -v npm >/dev/null || {
 # npm warns that the machine's own node is too old for the libraries. They run
 # on the one that is installed with them, so only errors are of interest. That
 # node is found by its package: npm 9 drops the link to it.
-npm ci --prefix npm --ignore-scripts --no-audit --no-fund --loglevel=error
+# They stay until the versions that are wanted change.
+cmp -s npm/package-lock.json npm/node_modules/.wanted || {
+	npm ci --prefix npm --ignore-scripts --no-audit --no-fund --loglevel=error
+	cp npm/package-lock.json npm/node_modules/.wanted
+}
 
 for packaged in "$PWD"/npm/node_modules/node-*/bin; do
 	[ ! -x "$packaged/node" ] || PATH="$packaged:$PATH"

@@ -41,6 +41,9 @@ if [ $# -eq 0 ]; then
 	export PARLEY_DEX
 fi
 
-npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+cmp -s package-lock.json node_modules/.wanted || {
+	npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	cp package-lock.json node_modules/.wanted
+}
 [ $# -eq 0 ] || exec node "$@"
 ../postgres.sh node --test --test-concurrency=1 --test-reporter=spec ./*.test.mjs

@@ -38,18 +38,18 @@ func newBenchCalibrate() *cobra.Command {
 		Use:   "calibrate",
 		Short: "Measure forward passes on this machine, for parley sim",
 		Long: `Measure how long forward passes of a model take on this machine's processors: prompts of many
-lengths, batches that decode at many depths, and both in one pass. A model of the time
-is fitted to them and written as JSON, for the field calibration of a scenario (parley
-sim). It says how far it is off on passes that it was not fitted to.
+lengths, decode batches with contexts of many lengths, and mixtures. The command fits a cost
+model to these times and writes it as JSON, for the field calibration of a scenario (parley
+sim). It reports the error on passes that were left out of the fit.
 
-Stop what else the machine does: the numbers are only as good as it is quiet.
+Stop other programs first: they distort the measurement.
 
-With --log the passes are those that workers served, on any device: with the time that
-the engine took between them, and beside whatever else the machine did. Start workers
-with --log-level debug --log-format json, put them under load (parley bench), and give
-their logs. The result then also has runs of passes, by which the simulator lets equal
-passes take as different times as they did. With --report and what parley bench --out wrote
-meanwhile, it has the time that requests take outside of their workers.`,
+With --log it uses the passes of real workers instead, on any device, including the time
+between passes and the effect of other load on the machine. Start the workers with
+--log-level debug --log-format json, put them under load (parley bench), and give their logs.
+The result then also records how much the times of equal passes vary, and the simulator varies
+them likewise. With --report, the report that parley bench --out wrote during the same run, it
+also includes the time that requests spend outside of workers.`,
 		Example: `  parley bench calibrate --out polly.json
   parley bench calibrate --model model.gguf --out model.json
   parley bench calibrate --log worker-1.log,worker-2.log --out served.json

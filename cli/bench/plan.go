@@ -18,7 +18,7 @@ import (
 	"parley/sim/traffic"
 )
 
-// benchFlags are what bench can be told.
+// benchFlags are the flags of bench.
 type benchFlags struct {
 	url, model, send string
 	ignoreEnd        bool
@@ -64,7 +64,7 @@ func (f *benchFlags) add(cmd *cobra.Command) {
 	f.prompt, f.output, f.turns = traffic.Fixed(128), traffic.Fixed(128), traffic.Fixed(4)
 	flags := cmd.Flags()
 	flags.StringVar(&f.url, "url", benchURL, "measure the server whose API begins at this `URL`")
-	flags.StringVar(&f.model, "model", "", "ask for this `MODEL` (default: the first that the server lists)")
+	flags.StringVar(&f.model, "model", "", "use this `MODEL` (default: the first that the server lists)")
 	flags.StringVar(&f.send, "send", string(load.Chat),
 		"send prompts as `FORM`: chat or text, of plain words, or ids, exact token ids")
 	flags.StringVar(&f.tokenIDs, "token-ids", fmt.Sprintf("%d-%d", traffic.DefaultFirst,
@@ -93,12 +93,13 @@ func (f *benchFlags) add(cmd *cobra.Command) {
 
 	flags.StringVar(&f.workload, "workload", string(traffic.Independent),
 		"send this `KIND` of requests: independent, shared-prefix or conversation")
-	flags.Var(lengthFlag{&f.prompt}, "prompt-tokens", "`LENGTH` of the prompt, or of what is new in it")
-	flags.Var(lengthFlag{&f.output}, "output-tokens", "`LENGTH` of the answer")
+	flags.Var(lengthFlag{&f.prompt}, "prompt-tokens", "`LENGTH` of each prompt, or of its part that is not shared")
+	flags.Var(lengthFlag{&f.output}, "output-tokens", "`LENGTH` of each answer")
 	flags.IntVar(&f.sharedTokens, "shared-tokens", 0,
-		"system prompt of this many `TOKENS` that a group shares, or all conversations (default 512 for shared-prefix)")
+		"give each group, or all conversations, a common system prompt of this many `TOKENS` (default 512 for "+
+			"shared-prefix)")
 	flags.IntVar(&f.historyTokens, "history-tokens", 0,
-		"shared-prefix: history of this many `TOKENS` that each user has")
+		"shared-prefix: give each user a history of this many `TOKENS`")
 	flags.IntVar(&f.groups, "groups", 8, "shared-prefix: this `NUMBER` of groups")
 	flags.IntVar(&f.groupUsers, "group-users", 4, "shared-prefix: this `NUMBER` of users in each group")
 	flags.Var(lengthFlag{&f.turns}, "turns", "conversation: this `NUMBER` of turns, or a range")
@@ -110,14 +111,14 @@ func (f *benchFlags) add(cmd *cobra.Command) {
 	flags.Float64Var(&f.speed, "speed", 1, "replay this many `TIMES` as fast")
 	flags.Float64Var(&f.scale, "scale", 1, "multiply the trace's lengths by this `FACTOR`; shared prefixes stay shared")
 	flags.DurationVar(&f.spread, "spread", 0,
-		"move requests with one timestamp apart over this `TIME` (Mooncake's come in batches of 3s)")
+		"spread requests with the same timestamp over this `TIME` (Mooncake's traces have batches of 3s)")
 
 	slo := parley.DefaultSLO()
 	flags.DurationVar(&f.slo.TTFT, "slo-ttft", slo.TTFT, "objective: first token within this `TIME`; 0 for none")
 	flags.DurationVar(&f.slo.CachedTTFT, "slo-ttft-cached", slo.CachedTTFT,
 		"objective where at least half of the prompt was cached: first token within this `TIME`; 0 for the same")
 	flags.DurationVar(&f.slo.TPOT, "slo-tpot", slo.TPOT, "objective: later tokens within this `TIME` each; 0 for none")
-	flags.Uint64Var(&f.seed, "seed", 1, "the `NUMBER` that decides everything random")
+	flags.Uint64Var(&f.seed, "seed", 1, "seed all random choices with `NUMBER`")
 	flags.BoolVar(&f.json, "json", false, "print the report as JSON, with one sample for each request")
 	flags.StringVar(&f.out, "out", "", "also write the JSON report to this `FILE`, for parley bench compare")
 	cli.Complete(cmd, "send", names(load.Forms()))

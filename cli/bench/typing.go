@@ -27,10 +27,10 @@ func newBenchTyping() *cobra.Command {
 editor asks for a completion at every keystroke (POST /v1/fim/completions). Start the
 server first, with a model that has fill-in-the-middle tokens.
 
-What counts is how much of the file is read again for each keystroke, and how long the
-first text takes. The text after the cursor is read first, so that typing extends what
-was read; --suffix-first=false shows the difference. The exit code is 1 if the share of
-cached tokens or the 95th percentile of the wait misses its bar.`,
+It measures how much of the file is prefilled again for each keystroke, and the time to the
+first text. The text after the cursor is prefilled first, so that typing only extends the
+cached prompt; --suffix-first=false shows the difference. The exit code is 1 if the share
+of cached tokens or the 95th percentile of the wait misses its bar.`,
 		Example: `  parley model random --shape llama-135m llama-135m.gguf && parley serve --model llama-135m.gguf
   parley bench typing
   parley bench typing --keystrokes 300 --first-bar 50ms`,
@@ -38,11 +38,11 @@ cached tokens or the 95th percentile of the wait misses its bar.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&target.URL, "url", benchURL, "measure the server whose API begins at this `URL`")
-	flags.StringVar(&target.Model, "model", "", "ask for this `MODEL` (default: the first that the server lists)")
+	flags.StringVar(&target.Model, "model", "", "use this `MODEL` (default: the first that the server lists)")
 	flags.BoolVar(&target.AllowRemote, "allow-remote", false, "allow a server that is not this machine")
 	flags.IntVar(&typing.Tokens, "tokens", 6000, "the file has about this `NUMBER` of tokens")
 	flags.IntVar(&typing.Keystrokes, "keystrokes", 100, "type this `NUMBER` of characters")
-	flags.IntVar(&typing.OutputTokens, "output-tokens", 16, "ask for completions of this `NUMBER` of tokens")
+	flags.IntVar(&typing.OutputTokens, "output-tokens", 16, "request completions of this `NUMBER` of tokens")
 	flags.BoolVar(&typing.AfterFirst, "suffix-first", true, "prefill the text after the cursor first")
 	flags.Float64Var(&cachedBar, "cached-bar", 0.97, "miss if less than this `SHARE` of the prompts' tokens was cached")
 	flags.DurationVar(&firstBar, "first-bar", 200*time.Millisecond,

@@ -348,8 +348,8 @@ func explain(err error) string {
 	case errors.Is(err, load.ErrNoServer):
 		return fmt.Sprintf("%v. Nothing is lost: restart the server and type /retry.", err)
 	case errors.Is(err, remote.ErrCut):
-		return fmt.Sprintf("%v. The text so far is kept: continue from there, or type /retry for a new answer.",
+		return fmt.Sprintf("%v. The text so far stays in the conversation; type /retry for a new answer.",
 			remote.ErrCut)
 	}
-	return fmt.Sprintf("%v. Your question is kept: type /retry to send it again.", err)
+	return fmt.Sprintf("%v. Type /retry to send your question again.", err)
 }

@@ -35,7 +35,7 @@ model itself.
 	flags.StringVar(&f.url, "url", "", "use the server at `ADDRESS` (default "+remote.DefaultURL+", or PARLEY_URL)")
 	flags.StringVar(&f.system, "system", "", "set the system prompt to `TEXT`")
 	flags.StringArrayVar(&f.set, "set", nil, "set `NAME=VALUE`, as in parley chat; repeatable")
-	flags.StringVar(&f.think, "think", "", "let the model think before it answers: `on|off` (default: as it does)")
+	flags.StringVar(&f.think, "think", "", "let the model think before it answers: `on|off` (default: the model's own)")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "report on standard error how long the answer took")
 	flags.BoolVar(&f.json, "json", false, "print the answer, usage and timings as one JSON document")
 	d.AddFlags(flags)

@@ -110,7 +110,7 @@ func (d *doctor) warn(about, name, says, fix string) {
 }
 
 func (d *doctor) examine(ctx context.Context, url string) {
-	d.say("configuration", "", nil, "is readable")
+	d.say("configuration", "", nil, "readable")
 	d.examineData()
 	d.examineDevice()
 	d.examineModels()
@@ -213,7 +213,7 @@ func (d *doctor) examineStore(ctx context.Context) {
 		d.say("store", name, err, "start the database, or choose another store with --store")
 		return
 	}
-	d.say("store", name, store.Close(), "it opens")
+	d.say("store", name, store.Close(), "opens")
 }
 
 func (d *doctor) examineRedis(ctx context.Context) {

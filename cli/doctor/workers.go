@@ -210,7 +210,7 @@ func (d *doctor) examineEvents(ctx context.Context, c *remote.Client) {
 		worker := remote.Label(line[strings.Index(line, "{")+1:], "worker")
 		if m.Value > 0 {
 			d.warn("events", worker, "cache events were lost, so routing to it is approximate",
-				"check that its events socket is reachable; the gateway requests a snapshot by itself")
+				"check that its events socket is reachable; the gateway then requests a snapshot")
 			continue
 		}
 		d.say("events", worker, nil, "no cache events are missing")

@@ -1,3 +1,3 @@
-// Package drill rehearses failures: it starts workers and a gateway of its own, breaks
-// something under load, and checks that the protection holds.
+// Package drill rehearses failures: it starts its own workers and gateway, causes a failure
+// under load, and checks that the protection holds.
 package drill

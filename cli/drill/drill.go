@@ -145,7 +145,7 @@ func (r *drillRig) check(held bool, what string) {
 type drillAsk struct {
 	prompt string
 	tokens int
-	// tries is how often it is sent again when it is turned away.
+	// tries is how often it is sent again when it is rejected.
 	tries int
 }
 
@@ -201,7 +201,7 @@ func (r *drillRig) observe(ctx context.Context, p *drillPhase) {
 		now.Rates.Preemptions)
 }
 
-// insist sends a request, again if it is turned away, and counts what came. It returns what
+// insist sends a request, again if it is rejected, and counts what came. It returns what
 // the client of a request that failed was told.
 func (r *drillRig) insist(ctx context.Context, a drillAsk, p *drillPhase) (failure string) {
 	// strings and numbers
@@ -263,7 +263,7 @@ func (d *DrillReport) print(out io.Writer, of *drill) error {
 	for _, p := range d.Phases {
 		fmt.Fprintf(out, "%s, reported by the server: %s\n", p.Phase, p.Sentence)
 		if p.Failure != "" {
-			fmt.Fprintf(out, "%s, told to a client whose request failed: %s\n", p.Phase, p.Failure)
+			fmt.Fprintf(out, "%s, the error of a failed request: %s\n", p.Phase, p.Failure)
 		}
 	}
 	fmt.Fprintln(out)

@@ -167,15 +167,17 @@ type scaleFlags struct {
 }
 
 func (f *scaleFlags) add(flags *pflag.FlagSet) {
-	flags.IntVar(&f.Min, "min", 1, "keep at least `N` workers; 0 lets all go when no request comes")
-	flags.IntVar(&f.Max, "max", 0, "let the load decide how many workers there are, at most `N`")
+	flags.IntVar(&f.Min, "min", 1, "keep at least `N` workers; 0 stops all of them when there are no requests")
+	flags.IntVar(&f.Max, "max", 0, "scale with the load, to at most `N` workers")
 	flags.DurationVar(&f.Wait, "wait", 500*time.Millisecond, "let requests wait at most `DURATION` in the queue")
-	flags.DurationVar(&f.Steady, "steady", 5*time.Minute, "let a worker leave when fewer were enough for `DURATION`")
-	flags.DurationVar(&f.Idle, "idle", 10*time.Minute, "with --min 0, let all leave after `DURATION` without requests")
+	flags.DurationVar(&f.Steady, "steady", 5*time.Minute, "stop a worker when fewer were enough for `DURATION`")
+	flags.DurationVar(&f.Idle, "idle", 10*time.Minute,
+		"with --min 0, stop all workers after `DURATION` without requests")
 	flags.DurationVar(&f.Day, "day", 24*time.Hour, "expect the load to repeat itself after `DURATION`")
-	flags.StringVar(&f.memory, "memory", "", "keep the load by time of day and week in `FILE`, for the next start")
-	flags.Float64Var(&f.Price, "price", 0, "a worker costs this `AMOUNT` an hour")
-	flags.Float64Var(&f.Budget, "budget", 0, "let all workers together cost at most this `AMOUNT` an hour")
+	flags.StringVar(&f.memory, "memory", "",
+		"store the learned load by time of day and week in `FILE`, for the next start")
+	flags.Float64Var(&f.Price, "price", 0, "price of a worker per hour, an `AMOUNT`")
+	flags.Float64Var(&f.Budget, "budget", 0, "limit the price of all workers per hour to `AMOUNT`")
 }
 
 func (f *scaleFlags) scaler() (*scale.Scaler, error) {

@@ -205,7 +205,7 @@ func (f *podFlags) add(flags *pflag.FlagSet) {
 		"change the replicas of `KIND/NAME`: a deployment, statefulset or leaderworkerset")
 	flags.StringVar(&f.namespace, "namespace", "", "look for it in this `NAMESPACE` (default: the pod's own)")
 	flags.StringVar(&f.config, "kubeconfig", "",
-		"reach the cluster as this `FILE` says (default: the pod's service account, $KUBECONFIG, ~/.kube/config)")
+		"use the kubeconfig `FILE` (default: the pod's service account, $KUBECONFIG, ~/.kube/config)")
 }
 
 // leaseLasts is how long another process waits for the one that scales.

@@ -33,7 +33,7 @@ func newFleetScale() *cobra.Command {
 		Short: "Let the load decide how many workers a server has",
 		Long: `Watch a server and keep as many workers as its load needs. Every two seconds, the number is
 computed from the request rate, the expected wait, the memory in use, the time of day and the
-measured time that a worker takes to be ready; the utilisation of devices plays no part.
+measured time that a worker takes to be ready, but not from the utilisation of devices.
 Workers sleep and wake (--sleep), are started and stopped by Kubernetes (--kubernetes), or by
 a program or service of yours:
 
@@ -42,9 +42,9 @@ a program or service of yours:
 
 Both are called when the number changes, and again after a failure. With --kubernetes, run a
 scaler next to each gateway: a lease in the namespace decides which one acts, and another takes
-over if it fails. Elsewhere the server lets the first scaler act, and another one stands by until it
-has ended or has not been heard of for half a minute. /admin and the metrics of the server show how many workers are wanted and why.
---advise changes nothing else, so that an HPA or KEDA can act on the metrics.
+over if it fails. Elsewhere the first scaler acts, and another one stands by until the first has
+ended or has been silent for 30 seconds. /admin and the metrics of the server show how many workers
+are wanted and why. --advise only reports this, for an HPA or KEDA that reads the metrics.
 To start and stop processes on this machine, use parley fleet up --max.` + fleetTokenHelp,
 		Example: "  parley fleet scale --min 1 --max 6 --sleep\n" +
 			"  parley fleet scale --max 8 --kubernetes deployment/vllm --namespace llm\n" +

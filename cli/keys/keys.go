@@ -339,7 +339,7 @@ func newKeysBlock(options *keyOptions, blocked bool) *cobra.Command {
 }
 
 func newKeysDelete(options *keyOptions) *cobra.Command {
-	return oneKey(options, "delete", "Delete a key; parley keys restore brings it back for 7 days",
+	return oneKey(options, "delete", "Delete a key; parley keys restore can restore it within 7 days",
 		func(cmd *cobra.Command, at keyPlace, k tenant.KeyDocument) error {
 			if err := at.remove(cmd.Context(), k.ID); err != nil {
 				return err

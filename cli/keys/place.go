@@ -138,14 +138,19 @@ func (s *keyServer) create(ctx context.Context, r tenant.KeyRequest) (d tenant.K
 	return d, s.Call(ctx, http.MethodPost, keysPath, r, &d)
 }
 
-func (s *keyServer) list(ctx context.Context) (keys []tenant.KeyDocument, err error) {
+func (s *keyServer) list(ctx context.Context) ([]tenant.KeyDocument, error) {
+	return s.listAll(ctx, keysPath+"?")
+}
+
+// listAll reads all pages of a list of keys; path ends with its query.
+func (s *keyServer) listAll(ctx context.Context, path string) (keys []tenant.KeyDocument, err error) {
 	keys = []tenant.KeyDocument{}
 	for after := ""; ; {
 		var page struct {
 			Data    []tenant.KeyDocument `json:"data"`
 			HasMore bool                 `json:"has_more"`
 		}
-		if err := s.Call(ctx, http.MethodGet, keysPath+"?after="+url.QueryEscape(after), nil, &page); err != nil {
+		if err := s.Call(ctx, http.MethodGet, path+"&after="+url.QueryEscape(after), nil, &page); err != nil {
 			return nil, err
 		}
 		keys = append(keys, page.Data...)

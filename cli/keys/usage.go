@@ -65,8 +65,8 @@ func NewUsage() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "usage",
 		Short: "Show usage and cost by organisation, key, model, day or tag",
-		Long: `Show usage and cost by model, organisation, key, day (in UTC) or tag, which is what requests have
-in their metadata.
+		Long: `Show usage and cost by model, organisation, key, day (in UTC) or tag, which is an entry of a
+request's metadata.
 
 The numbers are sums over the server's ledger of all answered requests. Prices are set
 with parley serve --prices. With an ordinary key in PARLEY_API_KEY you see its own usage,
@@ -124,8 +124,8 @@ func fetchUsage(ctx context.Context, c *remote.Client, group string, days int, n
 	return readUsage(bytes.NewReader(table), group == "")
 }
 
-// nameKeys says in each row whose key it is. A key without the admin right
-// knows only itself; deleted keys have no name.
+// nameKeys adds to each row the name and the organisation of its key. Without the admin right a key
+// can look up only itself.
 func nameKeys(ctx context.Context, c *remote.Client, rows []usageRow) error {
 	var me struct {
 		Admin bool
@@ -136,7 +136,7 @@ func nameKeys(ctx context.Context, c *remote.Client, rows []usageRow) error {
 	err := server.Call(ctx, http.MethodGet, "/v1/organization/me", nil, &me)
 	switch {
 	case err == nil && me.Admin:
-		keys, err = server.list(ctx)
+		keys, err = server.listAll(ctx, keysPath+"?include_deleted=true")
 	case err == nil && me.Key != nil:
 		keys = []tenant.KeyDocument{*me.Key}
 	}
@@ -144,6 +144,9 @@ func nameKeys(ctx context.Context, c *remote.Client, rows []usageRow) error {
 		for _, k := range keys {
 			if k.ID == rows[i].Name {
 				rows[i].KeyName, rows[i].Organization = k.Name, k.Organization
+				if k.DeletedAt != nil {
+					rows[i].KeyName = strings.TrimSpace(k.Name + " (deleted)")
+				}
 			}
 		}
 	}

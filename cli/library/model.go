@@ -92,7 +92,8 @@ func newModelRandom() *cobra.Command {
 		Long: `Generate a GGUF model of a real shape with random weights. Its answers are nonsense, but
 it loads, serves and is as fast as a trained model of its size.
 
-Shapes: ` + strings.Join(shapeNames(), ", ") + `.`,
+Shapes:
+  ` + strings.Join(shapeNames(), "\n  "),
 		Example: "  parley model random --shape llama-1b --quant q8_0 llama-1b.gguf",
 		Args:    cli.Exactly(1, "the file to write"),
 		RunE: func(cmd *cobra.Command, args []string) error {

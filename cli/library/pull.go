@@ -96,7 +96,7 @@ verified; a running server offers the model as soon as it is complete.
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&name, "name", "", "call the model `NAME` (default: as the catalogue or the source does)")
+	cmd.Flags().StringVar(&name, "name", "", "call the model `NAME` (default: its catalogue or source name)")
 	d.AddFlags(cmd.Flags())
 	return cmd
 }
@@ -138,7 +138,7 @@ func pullModel(ctx context.Context, folder *store.Store, text, name string, out 
 		bar.Finish()
 	}
 	if errors.Is(err, context.Canceled) {
-		return m, fmt.Errorf("%w: what has arrived is kept; the same command continues", cli.ErrInterrupted)
+		return m, fmt.Errorf("%w: run the same command again to continue", cli.ErrInterrupted)
 	}
 	return m, err
 }

@@ -24,7 +24,7 @@ import (
 // first.
 var writableTypes = []string{"q8_0", "q4_k", "q4_0", "q6_k", "q5_k", "q5_1", "q5_0", "q4_1", "f16", "bf16", "f32"}
 
-// quantizeFlags are what model quantize can be told.
+// quantizeFlags are the flags of model quantize.
 type quantizeFlags struct {
 	kind, name  string
 	force, json bool

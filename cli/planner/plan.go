@@ -13,7 +13,7 @@ import (
 	"parley/sim/plan"
 )
 
-// planFlags are what plan can be told.
+// planFlags are the flags of plan.
 type planFlags struct {
 	settings         plan.Settings
 	set, whatIf      []string
@@ -57,13 +57,13 @@ func New() *cobra.Command {
 formulas alone: nothing is loaded and nothing runs.
 
 Say what is served (--model, --weights, --kv), on what (--device, --tp, --pp), for
-which load (--dau and --turns, or --rate; --prompt, --output, --hit) and within which
-objectives (--ttft, --tpot, --percentile). Without a load, the plan is that of one
-full replica.
+which load (--dau and --turns, or --rate; --prompt, --output, --hit) and with which
+objectives (--ttft, --tpot, --percentile). Without a load, the plan is for one full
+replica.
 
-Numbers are written as people write them: 80GB, 3.35TB/s, 700ms, 10M, 80%. Each line of
-the answer begins with a name. --why NAME shows its formula with the numbers in it, and
---set NAME=VALUE replaces the formula by a number of yours.
+Numbers can have units: 80GB, 3.35TB/s, 700ms, 10M, 80%. Each line of the result begins
+with a name. --why NAME shows its formula with the numbers filled in, and --set NAME=VALUE
+replaces the formula by your own number.
 
 A model is a GGUF file, a directory, a built-in model, a Hugging Face config.json, or one
 of these names:

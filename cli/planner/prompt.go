@@ -27,7 +27,7 @@ var ErrUnstable = errors.New("too little of the prompt stays cached")
 func NewPrompt() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prompt",
-		Short: "Check that the prompts of an application begin alike",
+		Short: "Check that the prompts of an application share a prefix",
 		Args:  cobra.NoArgs,
 	}
 	cmd.AddCommand(newPromptCheck())
@@ -39,11 +39,11 @@ func newPromptCheck() *cobra.Command {
 	least := 0.0
 	cmd := &cobra.Command{
 		Use:   "check FILE... | DIRECTORY",
-		Short: "Show where recorded requests differ first, and how much of them stays cached",
-		Long: `Render recorded chat requests with the template of the server's model, and compare the tokens of each with
-those of the one before: where they differ first, in which message that is, and how much of the prompt the cache
-would find. Files are bodies of POST /v1/chat/completions; those of a directory are taken in the order of their names.
-It fails if a smaller share of a prompt than --least stays cached, for the CI of a client.`,
+		Short: "Show where recorded requests first differ, and how much of them stays cached",
+		Long: `Render recorded chat requests with the template of the server's model, and compare the tokens of each with the
+one before: where they first differ, in which message, and how much of the prompt would hit the cache. Files are
+bodies of POST /v1/chat/completions; the files of a directory are read in the order of their names. The command
+fails if a smaller share of a prompt than --least stays cached, so the CI of a client can run it.`,
 		Example: "  parley prompt check before.json after.json --least 0.8\n  parley prompt check recorded/",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

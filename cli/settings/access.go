@@ -35,7 +35,7 @@ var tenantSettings = []Setting{
 		wants: "true or false",
 		bare:  "true",
 		set:   setMetricsOpen,
-		Help:  "serve /metrics without a key",
+		Help:  "serve /metrics without a key: `true` or false (default false)",
 	},
 	{Key: "trusted-proxies", wants: "networks such as 10.0.0.0/8,192.0.2.7", set: setProxies,
 		Help: "trust X-Forwarded-For, -Host, -Proto and Forwarded from reverse proxies in these networks, " +
@@ -68,7 +68,7 @@ func setProxies(s *Settings, text string) (err error) {
 	return err
 }
 
-// A tierSetting is one thing that a tier can be told.
+// A tierSetting is one setting of a tier.
 type tierSetting struct {
 	name string
 	set  func(s *Settings, class parley.Class, text string) error

@@ -23,7 +23,7 @@ var limitSettings = []Setting{
 		Help: "limit WebSocket connections to `N` per key (default 32)"},
 	{Key: "keep-conversations", wants: keepWants,
 		set: setKeep(func(s *Settings) *time.Duration { return &s.Retention.Conversations }),
-		Help: "delete conversations, pinned ones included, that were not changed for `DURATION`, such as 90d " +
+		Help: "delete conversations, pinned ones included, that have not changed for `DURATION`, such as 90d " +
 			"(default never)"},
 	{Key: "keep-responses", wants: keepWants, set: setKeep(func(s *Settings) *time.Duration {
 		return &s.Retention.Responses

@@ -113,7 +113,7 @@ var kvStoreSettings = []Setting{
 		Help: "have Redis keep keys and values for `DURATION` after they were last written or renewed; a bucket " +
 			"needs a lifecycle rule instead (default 24h)"},
 	{Key: "kv-store-wait", wants: "a time such as 500ms, or auto", set: setKVStoreWait,
-		Help: "wait for --kv-store up to `DURATION` before computing a prompt; auto asks only where reading is " +
+		Help: "wait for --kv-store up to `DURATION` before computing a prompt; auto waits only if reading is " +
 			"expected to be faster than computing, and waits accordingly (default auto)"},
 }
 

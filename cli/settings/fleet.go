@@ -36,7 +36,7 @@ var fleetSettings = []Setting{
 		tree:  true,
 		holds: poolsHoldKeys,
 		set:   setPools,
-		Help:  "use pools of workers, a `YAML` list; see docs/fleet.md",
+		Help:  "divide the workers into pools, a `YAML` list; see docs/fleet.md",
 	},
 	{
 		Key:    "worker-key",
@@ -93,8 +93,8 @@ var fleetSettings = []Setting{
 		Help: "let workers fetch cached context from each other where that is faster than computing it: `on` or off " +
 			"(default on)"},
 	{Key: "kv-warm-up", wants: "a time such as 5s", set: setKVWarmUp,
-		Help: "let a worker that joins or wakes fetch what the others were asked for lately, for up to `DURATION` " +
-			"before it gets requests; 0 does not (default 5s)"},
+		Help: "let a worker that joins or wakes fetch recently used context from the others, for up to `DURATION` " +
+			"before it gets requests; 0 disables this (default 5s)"},
 	{Key: "hedge-after", wants: "a time such as 2s",
 		set: setTime(func(s *Settings) *time.Duration { return &s.HedgeAfter }),
 		Help: "send a request to a second worker if no token has arrived after `DURATION`, and use the answer that " +

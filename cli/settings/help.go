@@ -21,14 +21,14 @@ var groups = []struct {
 	title string
 	names []string
 }{
-	{"To begin with", []string{"addr", "model", "config", "data", "device", "context", "keep-alive", "help"}},
+	{"Basics", []string{"addr", "model", "config", "data", "device", "context", "keep-alive", "help"}},
 	{"Computing", []string{"kv-tokens", "kv-type", "kv-host", "kv-disk", "kv-store", "kv-store-", "seqs",
 		"step-tokens", "tpot-target", "background-wait", "speculate", "draft", "weights", "threads", "cpu",
 		"numerics"}},
-	{"What is stored", []string{"store", "store-", "titles", "conversations", "keep-"}},
+	{"Storage", []string{"store", "store-", "titles", "conversations", "keep-"}},
 	{"Access from other machines", []string{"tls-", "allow-origin", "trusted-proxies", "metrics-open", "client-ca",
 		"gateway-ca"}},
-	{"People who sign in with OpenID Connect", []string{"oidc-"}},
+	{"Sign-in with OpenID Connect", []string{"oidc-"}},
 	{"Tiers, limits and costs", []string{"tiers", "tier-weight", "aliases", "prices", "budget-", "redis", "redis-",
 		"body-", "sockets-"}},
 	{"Overload", []string{"admission", "queue-", "first-token-max", "answer-max", "worker-wait", "shed-", "breaker",
@@ -87,7 +87,7 @@ func printUsage(w io.Writer, c *cobra.Command) error {
 func SampleFile() string {
 	var out strings.Builder
 	out.WriteString("# Settings of parley serve. Remove the # before a key to set it; docs/ has the details.\n" +
-		"# Secrets are better kept in files of their own: use the keys that end with _file.\n")
+		"# Better put secrets into separate files: use the keys that end with _file.\n")
 	for at := range groups {
 		fmt.Fprintf(&out, "\n## %s\n", groups[at].title)
 		for i := range List {

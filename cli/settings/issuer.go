@@ -26,8 +26,8 @@ var issuerSettings = []Setting{
 		Help: "call the issuer `NAME` on the sign-in page (default: its host)"},
 	{Key: "oidc-scopes", wants: "names such as email,profile,groups",
 		set: setList(func(s *Settings) *[]string { return &s.Issuer.Scopes }),
-		Help: "ask the issuer for these scopes beside openid, `NAME,...` (default email,profile, and groups with " +
-			"--oidc-groups)"},
+		Help: "ask the issuer for these scopes in addition to openid, `NAME,...` (default email,profile, and groups " +
+			"with --oidc-groups)"},
 	{Key: "oidc-groups-claim", wants: "the name of a claim",
 		set:  setText(func(s *Settings) *string { return &s.Issuer.GroupsClaim }),
 		Help: "read people's groups from the claim `NAME` of ID tokens (default groups)"},
@@ -44,10 +44,10 @@ var issuerSettings = []Setting{
 		set:  setList(func(s *Settings) *[]string { return &s.Issuer.Domains }),
 		Help: "accept only email addresses of these domains from the issuer, `DOMAIN,...` (default all)"},
 	{Key: "oidc-unknown", wants: "create or refuse", set: setUnknown,
-		Help: "for people without an account, an invitation or a group of --oidc-groups: `create` an account, or " +
-			"refuse (default refuse)"},
+		Help: "when a person signs in without an account, an invitation or a group of --oidc-groups: `create` an " +
+			"account, or refuse (default refuse)"},
 	{Key: "oidc-unverified", wants: "accept or refuse", set: setUnverified,
-		Help: "`accept` or refuse email addresses that the issuer does not call verified (default refuse)"},
+		Help: "`accept` or refuse email addresses that the issuer has not verified (default refuse)"},
 }
 
 // setList reads names with commas between them.

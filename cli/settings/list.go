@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// List is the one list of what serve can be told.
+// List is the list of all settings of serve.
 var List = withSecretFiles(slices.Concat([]Setting{
 	{Key: "addr", wants: "an address such as 127.0.0.1:8080", Help: "listen on `ADDRESS` (default 127.0.0.1:8080)",
 		set: setAddr},
@@ -71,7 +71,7 @@ var List = withSecretFiles(slices.Concat([]Setting{
 		Help: "let prefill slow running answers to at most `DURATION` per token (default 50ms)",
 		set:  setTime(func(s *Settings) *time.Duration { return &s.Target })},
 	{Key: "background-wait", wants: "a time such as 1m, or never", set: setBackground,
-		Help: "admit one batch request after interactive load was continuous for `DURATION`; never disables this " +
+		Help: "admit one batch request after `DURATION` of continuous interactive load; never disables this " +
 			"(default 1m)"},
 	{Key: "slo-ttft", wants: "a time such as 1s", Help: "SLO for the time to first token, a `DURATION` (default 1s)",
 		set: setTime(func(s *Settings) *time.Duration { return &s.SLO.TTFT })},

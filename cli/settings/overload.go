@@ -54,9 +54,9 @@ var overloadSettings = []Setting{
 		Help: "stop sending requests to a failing model until it recovers: `on` or off (default on)",
 		set:  setOff(func(s *Settings) *bool { return &s.Admission.Breaker.Off })},
 	{Key: "share", wants: "on, local, any or off", set: setShare,
-		Help: "compute identical requests once: `on` for those that must have the same answer, across servers with " +
-			"the same --redis and --store; local only within this server; any also for other identical requests in " +
-			"flight, within this server; or off (default on)"},
+		Help: "compute identical requests once: `on` if their answers must be equal, across servers with the same " +
+			"--redis and --store; local only within this server; any for all identical requests in flight on this " +
+			"server; or off (default on)"},
 	{Key: "share-cache", wants: "a size such as 64MiB",
 		Help: "cache complete answers of deterministic requests in up to `SIZE` of memory; 0 disables it " +
 			"(default 64MiB)", set: setShareCache},

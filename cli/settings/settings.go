@@ -20,7 +20,7 @@ import (
 	"parley/limit"
 )
 
-// Settings are what a server can be told. Each one comes from a flag, else
+// Settings are the settings of a server. Each one comes from a flag, else
 // from an environment variable, else from the configuration file, else it has
 // the default that defaultSettings gives it.
 type Settings struct {
@@ -132,7 +132,7 @@ type Bounds struct {
 	KeepFiles time.Duration
 }
 
-// Default returns the settings of a server that is told nothing.
+// Default returns the default settings of a server.
 func Default() *Settings {
 	s := &Settings{}
 	s.Addr, s.Data, s.Drain = "127.0.0.1:8080", cli.DataDir(), 30*time.Second
@@ -244,7 +244,7 @@ type Kubernetes struct {
 	CAFile    string `yaml:"ca_file"`
 }
 
-// Worker are what a worker can be told and a server cannot.
+// Worker are the settings that only a worker has.
 type Worker struct {
 	Pool string
 	Role parley.WorkerRole

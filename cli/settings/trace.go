@@ -22,7 +22,7 @@ var traceSettings = []Setting{
 	{Key: "otlp-endpoint", wants: "the address of a collector such as http://127.0.0.1:4318", set: setCollector,
 		Help: "export traces to the OpenTelemetry collector at `URL`, by OTLP over HTTP (default: off)"},
 	{Key: "otlp-logs", wants: "on or off", set: setSwitch(func(s *Settings) *bool { return &s.Collector.Logs }),
-		Help: "export the log to the collector of --otlp-endpoint as well: on or off (default off)"},
+		Help: "export the log to the collector of --otlp-endpoint as well: `on` or off (default off)"},
 }
 
 func setCollector(s *Settings, text string) error {

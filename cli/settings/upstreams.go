@@ -24,14 +24,14 @@ var upstreamSettings = []Setting{
 		tree:  true,
 		holds: upstreamsHoldKeys,
 		set:   setUpstreams,
-		Help:  "offer models of other services by their URL and key, a `YAML` list; see docs/workers.md",
+		Help:  "serve models of other services, given their URL and key, a `YAML` list; see docs/workers.md",
 	},
 	{
 		Key:   "fallbacks",
 		wants: "models by name, each with the models that are asked instead, as docs/models.md shows it",
 		tree:  true,
 		set:   setFallbacks,
-		Help:  "ask other models where one does not answer, a `YAML` mapping; see docs/models.md",
+		Help:  "use other models when one fails, a `YAML` mapping; see docs/models.md",
 	},
 }
 

@@ -226,7 +226,7 @@ func newAdd(o *options) *cobra.Command {
 		Long: `Add a person: with --password-stdin an account with the password in the first line of the
 input, otherwise a link with which the person creates it, as parley users invite does.
 
-The first server-admin of a server is made this way. From then on the server wants a
+This is how the first server-admin is created. From then on the server requires a
 sign-in or a key for every call.`,
 		Example: "  parley users add boss@example.com --role server-admin",
 		Args:    cobra.ExactArgs(1),

@@ -188,7 +188,7 @@ func TestChatSurvivesTheServer(t *testing.T) {
 	if err := server.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	x.WaitFor("was lost mid-answer. The text so far is kept")
+	x.WaitFor("was lost mid-answer. The text so far stays in the conversation")
 	_ = server.cmd.Wait()
 	x.Type(capital + "\r")
 	x.WaitFor("no server answers at " + server.url)

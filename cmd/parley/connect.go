@@ -75,8 +75,8 @@ with --write. Existing settings are preserved, and the previous file is kept wit
 suffix .bak.
 
 ` + appTable() + `
-Codex and Claude Code get a separate profile, so that their defaults do not change. A key in PARLEY_API_KEY is written into the file, except for
-Codex, which reads the variable itself.`,
+Codex and Claude Code get a separate profile, so that their defaults do not change. A key in
+PARLEY_API_KEY is written into the file, except for Codex, which reads the variable itself.`,
 		Example: `  parley connect codex
   parley connect codex --write && codex --profile parley
   parley connect claude-code --write --model llama

@@ -24,7 +24,7 @@ func fleetMetrics(t *testing.T) map[string]bool {
 	seen := map[string]bool{}
 	look := func() {
 		for _, m := range remote.ParseMetrics(c.front.metrics(t)) {
-			if strings.HasPrefix(m.Name, "parley_fleet_") {
+			if strings.HasPrefix(m.Name, "parley_fleet_") || strings.HasPrefix(m.Name, "parley_prefix_") {
 				seen[m.Name] = seen[m.Name] || m.Value != 0
 			}
 		}
@@ -38,7 +38,7 @@ func fleetMetrics(t *testing.T) map[string]bool {
 		}
 	}
 	c.changePrompts()
-	until("parley_fleet_prefix_breaks_total")
+	until("parley_prefix_breaks_total")
 	c.tell(c.workers[1], "sleep")
 	until("parley_fleet_worker_asleep")
 	c.tell(c.workers[1], "wake")

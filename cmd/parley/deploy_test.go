@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -139,19 +138,20 @@ func someStill(seen map[string]bool, wanted map[string]string) bool {
 	return false
 }
 
-// storm lets many ask at once, three times each and as long as look wants more: long and
-// short, alike and not, some for the second time, some who leave.
+// storm lets many ask at once, again and again as long as look wants more, but for two minutes
+// at most: long and short, alike and not, some for the second time, some who leave.
 func (s *server) storm(t *testing.T, look func() (more bool)) {
 	var group sync.WaitGroup
-	var enough atomic.Bool
+	wanted, stop := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer stop()
 	ask := func(i int) {
 		prompt := strings.Repeat("Tell me the same story again and again. ", 4)
 		if i%3 == 0 {
 			prompt = fmt.Sprintf("Story %d: %s", i, strings.Repeat("once upon a time ", 40))
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(wanted, time.Minute)
 		if i%8 == 7 {
-			ctx, cancel = context.WithTimeout(t.Context(), 300*time.Millisecond)
+			ctx, cancel = context.WithTimeout(wanted, 300*time.Millisecond)
 		}
 		defer cancel()
 		s.askOnce(ctx, t,
@@ -161,26 +161,17 @@ func (s *server) storm(t *testing.T, look func() (more bool)) {
 	}
 	for i := range 40 {
 		group.Go(func() {
-			for round := 0; round < 3 || !enough.Load(); round++ {
+			for wanted.Err() == nil {
 				ask(i)
 				time.Sleep(20 * time.Millisecond) // rejected requests are retried after a pause
 			}
 		})
 	}
-	end := time.Now().Add(2 * time.Minute)
-	done := make(chan struct{})
-	go func() { group.Wait(); close(done) }()
-	for {
-		if !look() || time.Now().After(end) {
-			enough.Store(true)
-		}
-		select {
-		case <-done:
-			look()
-			return
-		case <-time.After(100 * time.Millisecond):
-		}
+	for look() && wanted.Err() == nil {
+		time.Sleep(100 * time.Millisecond)
 	}
+	stop()
+	group.Wait()
 }
 
 func (s *server) askOnce(ctx context.Context, t *testing.T, body string, retry int) {

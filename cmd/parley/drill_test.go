@@ -23,5 +23,5 @@ func TestDrills(t *testing.T) {
 	for _, c := range drill.New().Commands() {
 		t.Run(c.Name(), func(t *testing.T) { practise(t, 2, c.Name()) })
 	}
-	t.Run("alone", func(t *testing.T) { practise(t, 0, "oom", "--workers", "0") })
+	t.Run("alone", func(t *testing.T) { practise(t, 0, "cascade", "--workers", "0") })
 }

@@ -57,15 +57,15 @@ func (p *program) end() {
 	}
 }
 
-// TestOneScalerActs: of two scalers over one fleet the second stands by, and acts once the first has ended. Of two
-// fleets in one directory the second is refused.
+// TestOneScalerActs: of two scalers over one fleet the second stands by, and acts once the first has ended or was
+// killed. Of two fleets in one directory the second is refused.
 func TestOneScalerActs(t *testing.T) {
 	addr, dir := unused(t), t.TempDir()
 	whole := startProgram(t, fleetUp(t, addr, "--workers", "1", "--dir", dir))
 	whole.until(" up ")
 	second := fleetUp(t, unused(t), "--workers", "1", "--dir", dir)
 	out, err := second.CombinedOutput()
-	if want := fmt.Sprintf("the fleet of process %d already", whole.Process.Pid); err == nil ||
+	if want := fmt.Sprintf("another process uses the directory: process %d:", whole.Process.Pid); err == nil ||
 		!strings.Contains(string(out), want) {
 		t.Errorf("a second fleet in the same directory: %v, %s; want %q", err, out, want)
 	}
@@ -86,6 +86,16 @@ func TestOneScalerActs(t *testing.T) {
 	if text, err := os.ReadFile(acted); err != nil || !strings.HasSuffix(string(text), "other\n") {
 		t.Errorf("after the first has ended: %q, %v", text, err)
 	}
-	other.end()
+	third := scaler("third")
+	third.until(fmt.Sprintf("Standing by: process %d on ", other.Process.Pid))
+	if err := other.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	third.until("Workers wanted: 2")
+	if text, err := os.ReadFile(acted); err != nil || !strings.HasSuffix(string(text), "third\n") {
+		t.Errorf("after the second was killed: %q, %v", text, err)
+	}
+	_ = other.Wait()
+	third.end()
 	whole.end()
 }

@@ -111,4 +111,8 @@ func TestKeysOfARunningServer(t *testing.T) {
 	if _, err := invoke(t, "keys", "delete", "site", "--url", s.url); err != nil || statusWith(t, s.url, fresh) != 401 {
 		t.Errorf("deleted: %v", err)
 	}
+	named := regexp.MustCompile(`key_\S+ +site \(deleted\) +acme +1 `)
+	if used, err := invoke(t, "usage", "--by", "key", "--url", s.url); err != nil || !named.MatchString(used) {
+		t.Errorf("usage of a deleted key, %v: %s", err, used)
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -35,6 +36,11 @@ func TestEveryCommandHasAManual(t *testing.T) {
 		}
 		if c.Short == "" {
 			t.Errorf("%q has no purpose", c.CommandPath())
+		}
+		for line := range strings.Lines(c.Long) {
+			if n := utf8.RuneCountInString(line); n > 120 {
+				t.Errorf("%q is described in a line of %d columns: %s", c.CommandPath(), n, line)
+			}
 		}
 		for _, sub := range c.Commands() {
 			if !sub.Hidden && sub.Name() != "help" {

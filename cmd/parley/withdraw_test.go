@@ -65,7 +65,7 @@ pools:
 	}
 	if n, moves := i.metric("parley_fleet_withdrawn_total", ""), i.metric("parley_fleet_moves_total", ""); n != 1 ||
 		moves != 0 {
-		t.Errorf("%v requests were taken back, and %v moved: want 1 and 0", n, moves)
+		t.Errorf("%v requests were withdrawn, and %v moved: want 1 and 0", n, moves)
 	}
 	if rows := ledgerRows(t, i.data); len(rows) != 1 {
 		t.Errorf("the ledger has %+v: want the held request, once", rows)
@@ -77,7 +77,7 @@ pools:
 		}
 	}
 	told := i.get("/admin/api/requests?tenant=free")
-	for _, text := range []string{`"wait to begin"`, "taken back before it had begun"} {
+	for _, text := range []string{`"wait to begin"`, "withdrawn before it had begun"} {
 		if !strings.Contains(told, text) {
 			t.Errorf("%s is not in its timeline: %s", text, told)
 		}

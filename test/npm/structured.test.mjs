@@ -29,8 +29,8 @@ const schemas = {
 const question = 'Tell me about your cat as JSON.';
 const format = (schema, strict = false) => ({ type: 'json_schema', json_schema: { name: 'answer', strict, schema } });
 
-/** How many answers to one schema are wanted, and in how many requests. */
-const answers = 100;
+/** How many answers to one schema are wanted, and in how many requests. `make clients-all` wants a hundred. */
+const answers = Number(process.env.PARLEY_ANSWERS || 32);
 const requests = 4;
 
 describe('json_schema at temperature 1', { concurrency: 2 }, () => {
@@ -39,14 +39,14 @@ describe('json_schema at temperature 1', { concurrency: 2 }, () => {
       const valid = new Ajv({ strict: false }).compile(schema);
       const body = { ...ask(question, { temperature: 1, max_tokens: 1900, n: answers / requests }), response_format: format(schema) };
       const client = connect(Client, server);
-      const ask100 = Array.from({ length: requests }, async (_, i) => {
+      const asked = Array.from({ length: requests }, async (_, i) => {
         if (i === 0) {
           const chunks = await chunksOf(await client.chat.completions.create({ ...body, stream: true }));
           return Array.from({ length: body.n }, (_, index) => textOf(chunks, index));
         }
         return (await client.chat.completions.create({ ...body, seed: i })).choices.map((c) => c.message.content);
       });
-      const texts = (await Promise.all(ask100)).flat();
+      const texts = (await Promise.all(asked)).flat();
       assert.equal(texts.length, answers);
       const bad = texts.filter((text) => { try { return !valid(JSON.parse(text)); } catch { return true; } });
       assert.deepEqual(bad.slice(0, 3), [], `${bad.length} of ${answers} answers are not valid`);

@@ -36,7 +36,7 @@ test('keys show how far their budgets are spent', async () => {
   await eventually(async () => assert.match(await page.locator('tr[data-key="calm"]').innerText(), /\$2\.40 of \$40\.00\s+6%; resets (1\s\w+|\w+\s1)/));
   await page.getByRole('button', { name: 'Change near' }).click();
   const form = page.locator('dialog[open]');
-  await form.getByLabel('Budget a month, in USD').fill('5');
+  await form.getByLabel('Monthly budget, in USD').fill('5');
   await form.getByLabel('Alert at, in percent').fill('75.5');
   await form.getByRole('button', { name: 'Save' }).click();
   await page.locator('tr[data-key="near"] [data-state="near"]', { hasText: '80%, nearly spent' }).waitFor();

@@ -81,7 +81,7 @@ inEveryLook('a click on a chart shows the requests of that time, and a range is 
   await page.reload();
   await page.locator('button[aria-pressed="true"]', { hasText: '30 days' }).waitFor();
   await tell(page, told());
-  await page.getByRole('button', { name: 'hour', exact: true }).click();
+  await page.getByRole('button', { name: '1 hour', exact: true }).click();
   await page.waitForFunction(() => document.querySelector('[data-chart="First token"] path.line')?.getAttribute('d').length > 20);
   const area = chart(page, 'Tokens per second').locator('[role="slider"]');
   const box = await area.boundingBox();

@@ -44,7 +44,7 @@ test('a server without keys wants its link for what is stored', async () => {
   await page.reload();
   await answered(page); // the session holds
   await page.goto(`${rig.url}/admin`); // which is not one for the admin page
-  await page.locator('dialog[open]', { hasText: 'Sign in to the admin page' }).waitFor();
+  await page.locator('dialog[open]', { hasText: 'Sign in to the admin page' }).getByText(/a sign-in of its own, .* parley link --admin/).waitFor();
   await page.closeClean();
 });
 

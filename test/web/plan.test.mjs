@@ -65,10 +65,10 @@ test('settings move the plan, and the address keeps them', async () => {
 
 test('the cliff stands at the share of requests that may be late, and a larger model moves it', async () => {
   const page = await openPlan({}, cases[2].query);
-  await eventually(async () => assert.match(await page.locator('[data-cliff="7b"]').innerText(), /within it from 9[67]% on/));
-  await eventually(async () => assert.match(await page.locator('[data-cliff="13b"]').innerText(), /within it from 9[789]% on|never/));
+  await eventually(async () => assert.match(await page.locator('[data-cliff="7b"]').innerText(), /meets the objective from 9[67]%/));
+  await eventually(async () => assert.match(await page.locator('[data-cliff="13b"]').innerText(), /meets the objective from 9[789]%|never/));
   await page.selectOption('[data-set="tp"]', '4');
-  await eventually(async () => assert.match(await page.locator('[data-cliff="7b"]').innerText(), /always|from \d+(\.\d+)?% on/));
+  await eventually(async () => assert.match(await page.locator('[data-cliff="7b"]').innerText(), /always|from \d+(\.\d+)?%/));
   await eventually(async () => assert.ok((await page.locator('[data-way]').count()) > 0, 'no way to serve is shown'));
   await page.closeClean();
 });

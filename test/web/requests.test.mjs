@@ -26,7 +26,7 @@ test('requests are made', async () => {
 inEveryLook('requests are filtered and paged, in the order of their starts, and the address says how', async (options, name) => {
   const page = await openRequests(options);
   await page.waitForFunction(() => document.querySelectorAll('tbody tr a').length === 50);
-  await eventually(async () => assert.match(await page.locator('[data-pages]').innerText(), /^1 to 50 of 56\. The latest 2,000 requests/));
+  await eventually(async () => assert.match(await page.locator('[data-pages]').innerText(), /^1 to 50 of 56\. The server keeps the latest 2,000 requests/));
   const starts = await startsOf(page);
   assert.deepEqual(starts, starts.toSorted().toReversed());
 
@@ -59,14 +59,14 @@ inEveryLook('requests are filtered and paged, in the order of their starts, and 
   await page.getByRole('button', { name: 'Show all' }).click();
   await page.waitForFunction(() => document.querySelector('[data-pages]').textContent.includes('of 56.'));
   await page.selectOption('[data-filter="slower_than"]', '60');
-  await page.waitForSelector('text=No request that is kept is like this.');
+  await page.waitForSelector('text=No stored request matches.');
   await page.closeClean();
 });
 
 test('a time chooses requests, by form and by address', async () => {
   const from = Math.floor(Date.now() / 1000) - 3600;
   const page = await openRequests({}, `?from=${from}&until=${from + 60}`);
-  await page.waitForSelector('text=No request that is kept is like this.');
+  await page.waitForSelector('text=No stored request matches.');
   await eventually(async () => assert.equal(new Date(await page.locator('#from').inputValue()).getTime() / 1000, from));
   await page.locator('#until').fill('');
   await page.locator('#until').blur();

@@ -52,7 +52,7 @@ test('what is wanted, what is there, why, and what it costs', async () => {
   await eventually(async () => assert.equal(await number(page, 'desired'), '5'));
   await eventually(async () => assert.equal(await number(page, 'ready'), '3'));
   await eventually(async () => assert.equal(await number(page, 'cost'), '$10.00'));
-  for (const want of ['adding', 'from 1 to 8', '1 starting', '12 expected', '$12.50 for those wanted', 'budget $20.00']) await section(page).filter({ hasText: want }).waitFor();
+  for (const want of ['adding', 'from 1 to 8', '1 starting', '12 expected', '$12.50 for the wanted number', 'budget $20.00']) await section(page).filter({ hasText: want }).waitFor();
   for (const title of ['Workers', 'Requests per second', 'Cost per hour']) await section(page).locator(`[data-chart="${title}"] path.line`).first().waitFor({ state: 'attached' });
   await page.getByRole('button', { name: '6 hours' }).click();
   await page.waitForFunction(() => location.hash.includes('range=6h'));
@@ -77,7 +77,7 @@ test('it follows the autoscaler, and says what is wrong', async () => {
   await section(page).getByText(problem).waitFor();
   await section(page).getByText('cannot act').waitFor();
   await tellPage({ target: 'statefulset/other', stands_by: 'gateway-0' });
-  await section(page, 'statefulset/other').getByText('gateway-0 scales').waitFor();
+  await section(page, 'statefulset/other').getByText('gateway-0 is active').waitFor();
   await page.getByRole('link', { name: 'What to do when the number is wrong' }).click();
   await page.locator('h3.chosen', { hasText: 'Scaling' }).waitFor();
   await page.closeClean();

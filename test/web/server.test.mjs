@@ -31,7 +31,7 @@ inEveryLook('a term explains itself and leads to the runbook', async (options, n
   }
   const note = page.locator('[popover]:popover-open');
   await note.waitFor();
-  await eventually(async () => assert.match(await note.innerText(), /told to come again/));
+  await eventually(async () => assert.match(await note.innerText(), /refused for now/));
   await wantFit(page, `a term ${name}`);
   await shot(page, `admin-term-${name}`);
   await note.getByRole('link', { name: 'What to do' }).click();

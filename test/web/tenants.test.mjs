@@ -56,7 +56,7 @@ const byName = (page, name) => page.getByRole('button', { name, exact: true });
 
 test('the first key may make others, and stays in this browser', async () => {
   const page = await openAdmin('/admin#keys');
-  await page.getByText('There are no keys').waitFor();
+  await page.getByText('No keys yet').waitFor();
   keys.boss = await makeKey(page, 'boss');
   await page.locator('tr[data-key="boss"]', { hasText: 'admin' }).waitFor();
   await byName(page, 'New key').click();
@@ -70,11 +70,11 @@ inEveryLook('a key is made, limited and used for a first chat', async (options, 
   keys[name] = await makeKey(page, key, async (form) => {
     await form.locator('#key-tenant').fill(organisation);
     await form.getByText(`Organisation ${organisation} does not exist yet and will be created.`).waitFor();
-    await form.getByLabel('Models, with commas between').fill('polly');
+    await form.getByLabel('Models, separated by commas').fill('polly');
     await form.getByLabel('Tier').selectOption('pro');
     await form.getByLabel('Requests per minute', { exact: true }).fill('600');
     await form.getByLabel('Light requests per minute').fill('900');
-    await form.getByLabel('Budget a month, in USD').fill('12.50');
+    await form.getByLabel('Monthly budget, in USD').fill('12.50');
     await wantFit(page, `a new key, ${name}`);
     await shot(page, `admin-key-${name}`);
   });
@@ -143,13 +143,13 @@ inEveryLook('a key is changed, blocked and rotated, an organisation is bounded a
   const page = await openWith(keys.boss, '/admin#keys', `tr[data-key="${key}"]`, options);
   await byName(page, `Change ${key}`).click();
   const form = page.locator('dialog[open]');
-  await eventually(async () => assert.equal(await form.getByLabel('Budget a month, in USD').inputValue(), '12.50'));
-  await form.getByLabel('Budget a month, in USD').fill('0.000001');
+  await eventually(async () => assert.equal(await form.getByLabel('Monthly budget, in USD').inputValue(), '12.50'));
+  await form.getByLabel('Monthly budget, in USD').fill('0.000001');
   await form.getByRole('button', { name: 'Save' }).click();
   await page.locator(`tr[data-key="${key}"]`, { hasText: 'of $0.000001' }).waitFor();
   assert.equal((await (await chat(keys[name])).json()).error.code, 'insufficient_quota');
   await byName(page, `Change ${key}`).click();
-  await form.getByLabel('Budget a month, in USD').fill('');
+  await form.getByLabel('Monthly budget, in USD').fill('');
   await form.getByRole('button', { name: 'Save' }).click();
   await page.locator(`tr[data-key="${key}"]`, { has: page.locator('[data-state]') }).waitFor({ state: 'detached' });
   assert.equal((await chat(keys[name])).status, 200);
@@ -186,7 +186,7 @@ inEveryLook('a key is changed, blocked and rotated, an organisation is bounded a
   await byName(page, `Change ${org}`).click();
   await form.getByLabel('Concurrent requests').fill('7');
   await form.getByRole('button', { name: 'Save' }).click();
-  await page.locator(`tr[data-tenant="${org}"]`, { hasText: '7 at once' }).waitFor();
+  await page.locator(`tr[data-tenant="${org}"]`, { hasText: '7 concurrent' }).waitFor();
   await byName(page, `Block ${org}`).click();
   await form.locator('[data-affected]', { hasText: /in the last hour; 1 key\./ }).waitFor();
   await form.getByRole('button', { name: 'Block', exact: true }).click();
@@ -221,6 +221,8 @@ inEveryLook('a key is changed, blocked and rotated, an organisation is bounded a
   await page.keyboard.press('Escape');
   await organisation.waitFor();
   await remove();
+  const usage = await openWith(keys.boss, '/admin#usage/30/key', `tr[data-used="${key} (deleted)"]`, options);
+  await usage.closeClean();
   await byName(page, `Delete ${org}`).click();
   await form.locator('[data-affected]', { hasText: 'in the last hour' }).waitFor();
   await wantFit(page, `deleting an organisation, ${name}`);
@@ -228,7 +230,7 @@ inEveryLook('a key is changed, blocked and rotated, an organisation is bounded a
   await form.getByRole('button', { name: 'Delete', exact: true }).click();
   await organisation.waitFor({ state: 'detached' });
   await undo(page, `${org} was deleted`);
-  await page.locator(`tr[data-tenant="${org}"]`, { hasText: '7 at once' }).waitFor();
+  await page.locator(`tr[data-tenant="${org}"]`, { hasText: '7 concurrent' }).waitFor();
   await page.closeClean();
 });
 

@@ -151,7 +151,7 @@ test('after a crash an answer is said to be cut off, the ring counts what was sa
   await eventually(async () => assert.ok((await (await fetch(stored, { headers: asOwner(rig.server) })).json()).title, 'it has no name'));
   for (const [name, options] of Object.entries(looks)) {
     const again = await openPage(rig, options, path);
-    await again.locator('article').getByText('The server stopped while this was being written.').waitFor();
+    await again.locator('article').getByText('The server stopped while this was being generated.').waitFor();
     await again.getByRole('button', { name: 'Continue' }).waitFor();
     await eventually(async () => {
       const characters = await again.locator('article .said, article .markdown').evaluateAll((all) => all.reduce((sum, e) => sum + e.textContent.length, 0));

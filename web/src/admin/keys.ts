@@ -10,6 +10,8 @@ export interface Key {
   created_at: number;
   expires_at: number | null;
   last_used_at: number | null;
+  /** When it was deleted; absent if it was not. */
+  deleted_at?: number;
   organization: string;
   user: string | null;
   tier: string | null;
@@ -38,6 +40,17 @@ export interface Tenant {
 export const keysPath = '/admin/api/organization/api_keys';
 export const adminKeysPath = '/admin/api/organization/admin_api_keys';
 export const tenantsPath = '/admin/api/organization/projects';
+
+/** Reads all keys, a page at a time. */
+export async function readKeys(query = ''): Promise<Key[]> {
+  const keys: Key[] = [];
+  for (let after = ''; ; ) {
+    const page = await json<{ data: Key[]; has_more: boolean }>(`${keysPath}?limit=100&after=${after}${query}`);
+    keys.push(...page.data);
+    if (!page.has_more) return keys;
+    after = page.data.at(-1)!.id;
+  }
+}
 
 /** Names of models with commas between, as a field has them; none is null. */
 export function modelsOf(text: string): string[] | null {

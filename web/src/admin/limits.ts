@@ -51,7 +51,7 @@ export function inWords(l: Limits, currency: string): string[] {
     of(l.light_requests_per_minute, 'light requests/min'),
     of(l.input_tokens_per_minute, 'prompt tokens/min'),
     of(l.output_tokens_per_minute, 'output tokens/min'),
-    of(l.concurrent_requests, 'at once'),
+    of(l.concurrent_requests, 'concurrent'),
     l.monthly_budget ? `${money(l.monthly_budget, currency)} a month` : '',
   ].filter(Boolean);
 }

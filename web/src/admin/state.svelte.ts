@@ -13,7 +13,7 @@ const all = [
   { id: 'keys', title: 'Keys', needs: 'keys' },
   { id: 'people', title: 'People', needs: 'keys' },
   { id: 'safety', title: 'Safety' },
-  { id: 'prefix', title: 'Prefixes', needs: 'fleet' },
+  { id: 'prefix', title: 'Prefixes' },
   { id: 'audit', title: 'Audit', needs: 'audit' },
   { id: 'plan', title: 'Plan' },
   { id: 'scale', title: 'Scaling', needs: 'fleet' },

@@ -76,7 +76,7 @@ async function failureOf(response: Response): Promise<Failure> {
   const retry = Number(response.headers.get('retry-after') ?? 0) || 0;
   try {
     const { error } = await response.json();
-    if (error.code === 'missing_api_key') return new Failure(response.status, 'Sign in to see your chats.', error.code); // what programs read is of no use to people
+    if (error.code === 'missing_api_key' || error.code === 'missing_local_token') return new Failure(response.status, 'Sign in to use this page.', error.code); // the server's message is for programs
     return new Failure(response.status, error.message, error.code ?? '', retry);
   } catch {
     return new Failure(response.status, `The server answered with status ${response.status}.`, '', retry);
