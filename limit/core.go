@@ -13,7 +13,7 @@ type Use struct {
 	Cost          Micros
 }
 
-// Lasts reports whether some of u is given back or corrected when the request ends.
+// Lasts reports whether some of u is released or corrected when the request ends.
 // What does not last is charged by Reserve alone: a count of requests is final.
 func (u *Use) Lasts() bool { return u.Concurrent != 0 || u.Input != 0 || u.Output != 0 || u.Cost != 0 }
 
@@ -122,7 +122,7 @@ const concurrencyWait = time.Second
 //
 // A bucket is kept as what is missing in it, its debt, in tokens times the
 // microseconds of its period. In this unit everything is a whole number: a token
-// costs the period, and each microsecond gives back the rate.
+// costs the period, and each microsecond releases the rate.
 type State struct {
 	// At is when the debts were true, in microseconds since 1970.
 	At   int64
@@ -242,7 +242,7 @@ func (s *State) wait(i int, rate, amount int64) time.Duration {
 	return time.Duration((lacks+rate-1)/rate) * time.Microsecond
 }
 
-// take adds use to the debts, less what is given back. Only what is limited is
+// take adds use to the debts, less what is released. Only what is limited is
 // kept, and no bucket is fuller than full.
 func (s *State) take(limits *Limits, use, back *Use) {
 	more, less := use.amounts(), back.amounts()

@@ -3,18 +3,18 @@
 //
 // A request reserves what it may need before any work is done for it: its
 // prompt, a likely length of its answer, and what both would cost. When it has
-// ended, what it really used is settled and the rest given back. So callers that
-// come at the same moment cannot pass a limit together.
+// ended, its actual usage is settled and the rest released. So concurrent callers
+// cannot exceed a limit together.
 //
-// Rates are buckets that fill evenly: a limit of 60 a minute lets 60 pass at once
-// and then one each second. Over any time t not more than limit + limit·t/period
-// gets through. Budgets are of a calendar month, in UTC.
+// Rates are token buckets that fill evenly: a limit of 60 a minute admits 60 at once
+// and then one each second. Over any time t at most limit + limit·t/period are
+// admitted. Budgets are for a calendar month, in UTC.
 //
-//	limits.go       what may be limited
+//	limits.go       the kinds of limits
 //	core.go         the arithmetic of one account: whole numbers only
 //	accounts.go     accounts by their names
 //	reservation.go  what one answer reserves, also while it grows
 //	estimate.go     how long answers are
 //	price.go        what tokens cost
-//	budget.go       how an account stands with its budget, and whether that is news
+//	budget.go       the state of an account's budget, and whether to alert
 package limit

@@ -48,7 +48,7 @@ func testKVTypes(t *testing.T, g golden) {
 	}
 	long := [][]parley.Token{longText(outputs)}
 	g.kv = compute.KVF32
-	exact := g.runner(t, newFast(t, 2, ""))
+	exact := g.runner(t, newFast(t, 1, ""))
 	ofPrompts, ofLong := logitsOf(exact, prompts), logitsOf(exact, long)
 	for _, b := range kvBudgets {
 		budget := b.tiny
@@ -57,7 +57,7 @@ func testKVTypes(t *testing.T, g golden) {
 		}
 		g.kv = b.kind
 		t.Run(g.kv.String(), func(t *testing.T) {
-			rounded := g.runner(t, newFast(t, 2, ""))
+			rounded := g.runner(t, newFast(t, 1, ""))
 			checkDivergence(t, "prompts", ofPrompts, logitsOf(rounded, prompts), budget)
 			checkDivergence(t, "long text", ofLong, logitsOf(rounded, long), budget)
 		})

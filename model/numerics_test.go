@@ -50,7 +50,7 @@ func TestFastNumericsOfPollyStayClose(t *testing.T) {
 }
 
 func testFastNumerics(t *testing.T, g golden, quant weights.DType, budget float64) {
-	fast, err := cpu.New(cpu.Options{Threads: 2, Numerics: cpu.Fast})
+	fast, err := cpu.New(cpu.Options{Threads: 1, Numerics: cpu.Fast})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func testFastNumerics(t *testing.T, g golden, quant weights.DType, budget float6
 	if quant != weights.BF16 {
 		g.dir = convert(t, g.dir, quant)
 	}
-	exactly, quickly := g.runner(t, newFast(t, 2, "")), g.runner(t, fast)
+	exactly, quickly := g.runner(t, newFast(t, 1, "")), g.runner(t, fast)
 	outputs := testkit.ReadOutputs(t, g.outputs).Prompts
 	var prompts [][]parley.Token
 	for _, p := range outputs {

@@ -48,10 +48,10 @@ func TestQuantizedPollyStaysClose(t *testing.T) {
 }
 
 func testQuantized(t *testing.T, g *golden, quant weights.DType, agreement, divergence float64) {
-	exact := g.runner(t, newFast(t, 2, ""))
+	exact := g.runner(t, newFast(t, 1, ""))
 	small := *g
 	small.dir = convert(t, g.dir, quant)
-	quantized := small.runner(t, newFast(t, 2, ""))
+	quantized := small.runner(t, newFast(t, 1, ""))
 
 	same, total, sum := 0, 0, 0.0
 	for _, p := range testkit.ReadOutputs(t, g.outputs).Prompts {

@@ -11,6 +11,8 @@ var standIns = map[string]string{
 	"parley/compute.Chooser":             "an ability that not every backend has",
 	"parley/compute/cpu.repeatable":      "tests have tasks whose workers are held up",
 	"parley/compute/cuda.driver":         "tests have an interpreter instead of a GPU",
+	"parley/gateway/book.redisClient":    "the client of go-redis, whose methods every importer would compile again",
+	"parley/gateway/relay.redisClient":   "the client of go-redis, whose methods every importer would compile again",
 	"parley/gateway/db.Row":              "rows of database/sql",
 	"parley/gateway/exchange.finalShape": "an ability that not every shape has",
 	"parley/gateway/models.loadable":     "an ability that not every worker has",

@@ -33,7 +33,7 @@ var layers = [][]string{
 	{"fleet/discover", "fleet/withdraw", "fleet/scale", "sim/plan", "sim/cost"},
 	{"gateway/exchange", "gateway/job"},
 	{"gateway/bill", "gateway/screening"},
-	{"gateway/record", "gateway/models", "gateway/revoke"},
+	{"gateway/record", "gateway/models", "gateway/revoke", "gateway/prefix"},
 	{"gateway/answer", "gateway/hijack", "gateway/issuer"},
 	{"gateway/dialect"},
 	{"gateway/infer"},
@@ -62,7 +62,8 @@ var layers = [][]string{
 	{"worker/workertest"},
 	{"internal/stat", "internal/chart", "internal/term", "internal/largepage", "internal/local", "internal/tlsfile",
 		"internal/logrepeat", "internal/licenses", "internal/gctune", "internal/clientconfig",
-		"internal/supervise", "internal/fairshare", "internal/suggest", "internal/lzma"},
+		"internal/supervise", "internal/fairshare", "internal/suggest", "internal/lzma", "internal/exactmath",
+		"internal/dirlock"},
 	{"."},
 }
 

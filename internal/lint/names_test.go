@@ -159,3 +159,55 @@ func shadows(s *source) (complaints []string) {
 	})
 	return complaints
 }
+
+// inverted are names of booleans that deny something: read under a negation, they take two thoughts.
+var inverted = regexp.MustCompile(`^(?:[nN]o|[nN]ot|[wW]ithout|[dD]isabled?|[dD]ont|[nN]ever)[A-Z]`)
+
+// zeroIsUsual are the settings and properties that deny something, because what their zero value means must be the
+// usual case, which is what leaving them out selects.
+var zeroIsUsual = []string{
+	"engine/kv NoTokens", "engine/sched NoPrefixCache", "fleet NoTransfers", "fleet/scale NoForecast",
+	"fleet/scale NoWarmPool", "gateway NoAddresses", "gateway NoTitles", "gateway/conversations NoTitles",
+	"gateway/exchange NoAddresses", "internal/testkit NoRanges",
+	"sim NoCache", "sim NoForecast", "sim NoQueue", "sim NoWarmPool",
+	"worker/host NoSpeculation", "worker/workertest NoChoices", "worker/workertest NoLogprobs",
+	"worker/workertest NoRegex", "worker/workertest NoResume", "worker/workertest NoStopTokens",
+}
+
+func TestBooleansAffirm(t *testing.T) {
+	met := map[string]bool{}
+	for _, s := range sources(t) {
+		if s.test || s.generated {
+			continue
+		}
+		deny := func(names []*ast.Ident, typ ast.Expr) {
+			if id, ok := typ.(*ast.Ident); !ok || id.Name != "bool" {
+				return
+			}
+			for _, name := range names {
+				if !inverted.MatchString(name.Name) {
+					continue
+				}
+				known := s.pkg + " " + name.Name
+				if met[known] = true; !slices.Contains(zeroIsUsual, known) {
+					t.Errorf("%s: the boolean %s denies something; name what is true when it is set",
+						s.fset.Position(name.Pos()), name.Name)
+				}
+			}
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.Field:
+				deny(n.Names, n.Type)
+			case *ast.ValueSpec:
+				deny(n.Names, n.Type)
+			}
+			return true
+		})
+	}
+	for _, known := range zeroIsUsual {
+		if !met[known] {
+			t.Errorf("boolean %s does not exist: remove it from the list", known)
+		}
+	}
+}

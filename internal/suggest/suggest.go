@@ -27,7 +27,7 @@ var absent = []struct{ prefix, instead string }{
 	{"/v1beta/", "This server does not speak Gemini's API: use POST /v1/chat/completions."},
 	{"/completion", "Use POST /v1/completions, or POST /infill for what belongs into a gap."},
 	{"/pooling", "Use POST /v1/embeddings."},
-	{"/slots", "What runs and what is queued is on the page /admin and in GET /metrics."},
+	{"/slots", "Running and queued requests are on the page /admin and in GET /metrics."},
 	{"/openai/deployments", "Name the model in the body: POST /v1/chat/completions."},
 }
 

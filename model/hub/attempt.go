@@ -28,7 +28,7 @@ func (c *Client) attempt(ctx context.Context, what string, try func(context.Cont
 			failures = 0
 		}
 		if failures++; failures >= c.Attempts {
-			return fmt.Errorf("%w. What has arrived is kept: run the command again to continue", passing.err)
+			return fmt.Errorf("%w. Run the command again to continue", passing.err)
 		}
 		if err := c.pause(ctx, what, passing, failures); err != nil {
 			return err
@@ -41,7 +41,7 @@ func (c *Client) attempt(ctx context.Context, what string, try func(context.Cont
 func (c *Client) pause(ctx context.Context, what string, why *temporary, failures int) error {
 	wait := why.wait
 	if wait > c.WaitMax {
-		return errorf(Busy, "%s: the server asks to wait for %s. What has arrived is kept: run the command again then",
+		return errorf(Busy, "%s: the server asks to wait for %s. Then run the command again to continue",
 			what, wait)
 	}
 	if wait == 0 {

@@ -138,7 +138,7 @@ func (c *Client) fetch(ctx context.Context, dir string, f *File, report func(int
 		if removed := removePart(path); removed != nil || !resumed || fresh {
 			return errors.Join(err, removed)
 		}
-		c.notify(fmt.Sprintf("%s: what was left of an earlier download does not fit; beginning again", f.Path))
+		c.notify(fmt.Sprintf("%s: the partial download does not match the file; starting again", f.Path))
 	}
 	if err := os.Rename(path+partSuffix, path); err != nil {
 		return err
