@@ -37,8 +37,11 @@ man: build ## write the manual pages of all commands to bin/man
 
 TIMED := ./test/timed.sh
 
-# No test reads debugging information, and writing it is a sixth of the compiler's work.
-test: export GOFLAGS := $(shell $(GO) env GOFLAGS) -gcflags=all=-dwarf=false
+# No test reads debugging information, and writing it is a sixth of the compiler's work. Inlining is a third of it for
+# dependencies, in which tests spend little time.
+LEAN := -dwarf=false -l
+test: export GOFLAGS := $(shell $(GO) env GOFLAGS) -gcflags=all=-dwarf=false '-gcflags=github.com/...=$(LEAN)' \
+	'-gcflags=google.golang.org/...=$(LEAN)'
 
 .PHONY: test
 test: ## everything a change must pass; installs what it needs, and prints what each part costs
@@ -54,14 +57,15 @@ test: ## everything a change must pass; installs what it needs, and prints what 
 # Long, and rarely finds what `make test` does not: the release builds compile all
 # dependencies again for three platforms (`make check` type-checks them instead), Helm is
 # compiled from source to render one chart (`make unit` renders it with a subset), and
-# slow programs that define what is correct run all cases (`make unit` takes some of them),
-# every page is tested in four looks (`make pages` has one for each file of tests), staticcheck examines the functions of
-# all dependencies for five of its checks (`make check` runs the others), and `go fix` proposes newer forms of what is
+# slow programs that define what is correct run all cases (`make unit` takes some of them), three workers are restarted
+# under 64 streams (`make unit` has 24), a JSON schema is answered a hundred times (`make clients` asks 32 times), every
+# page is tested in four looks (`make pages` has one for each file of tests), staticcheck examines the functions of all
+# dependencies for five of its checks (`make check` runs the others), and `go fix` proposes newer forms of what is
 # correct. Of the workers that fail under load, `make unit` has those that are killed and those that are restarted;
 # `make chaos` has those that stand still, are cut off or send damaged blocks, which fleet, worker/wire and worker/kvwire
 # test in parts.
 .PHONY: test-long
-test-long: fix staticcheck release helm cases chaos pages-all test-cold ## what takes long and rarely finds anything: go fix, all of staticcheck, release builds, the chart rendered by Helm, all cases of kernels and models, workers that fail, pages in all looks, the cost of make test
+test-long: fix staticcheck release helm cases chaos clients-all pages-all test-cold ## what takes long and rarely finds anything: go fix, all of staticcheck, release builds, the chart rendered by Helm, all cases of kernels and models, workers that fail, more answers to each schema, pages in all looks, the cost of make test
 
 .PHONY: staticcheck
 staticcheck: ## all checks of staticcheck; make check leaves out S1011, SA4017, SA4018, SA4023 and SA5012
@@ -74,8 +78,9 @@ fix: ## fails if go fix would change anything
 	$(GO) fix -diff ./...
 
 .PHONY: cases
-cases: ## all cases of the GPU kernels on an interpreter, and of the models on the reference
-	$(GO) test ./compute/cuda ./model -count=1 -timeout 1h -args -all
+cases: ## all cases of the GPU kernels on an interpreter, of the models on the reference, the simulator compiled for arm64, and 64 streams over restarts
+	$(GO) test ./compute/cuda ./model ./internal/lint -count=1 -timeout 1h -args -all
+	$(GO) test ./worker/host -run '^TestRollingRestart$$' -count=1 -args -rolling 64
 
 # In seconds of processor time. The cost of a change is felt by everyone who submits one. It is that of a machine without
 # settings of its own: with -trimpath among them, the modules bench and tools compile all packages once more.
@@ -103,6 +108,10 @@ modules: build ## the tests of the modules bench and tools
 .PHONY: clients
 clients: build ## official client SDKs against the real binary
 	PARLEY_BIN=$(CURDIR)/$(BIN) ./test/run-clients.sh
+
+.PHONY: clients-all
+clients-all: build ## the same, with a hundred answers to each JSON schema
+	PARLEY_ANSWERS=100 PARLEY_BIN=$(CURDIR)/$(BIN) ./test/run-clients.sh
 
 .PHONY: agents
 agents: build ## real coding agents against the real binary, and before PARLEY_LLAMA_SERVER; writes docs/clients.md [ONLY="codex pi"]
@@ -142,11 +151,11 @@ check: export GOMEMLIMIT := 4GiB
 .PHONY: check
 check: ## gofmt, vet, types on all platforms and most of staticcheck, all without findings
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "gofmt would change:"; echo "$$unformatted"; exit 1; }
-	$(TIMED) part vet $(GO) vet ./...
-	$(TIMED) part vet-bench $(GO) -C bench vet -mod=mod ./...
-	$(TIMED) part vet-tools $(GO) -C tools vet -mod=mod ./...
+	$(TIMED) part vet-tool $(GO) -C tools build -mod=mod -o ../bin/vet ./vet
+	$(TIMED) part vet $(GO) vet -vettool=$(CURDIR)/bin/vet ./...
+	$(TIMED) part vet-bench $(GO) -C bench vet -mod=mod -vettool=$(CURDIR)/bin/vet ./...
+	$(TIMED) part vet-tools $(GO) -C tools vet -mod=mod -vettool=$(CURDIR)/bin/vet ./...
 	$(TIMED) part types ./test/types.sh
-	$(TIMED) part staticcheck ./test/staticcheck.sh
 
 .PHONY: race
 race: ## the Go tests under the race detector (needs a C compiler; installed if missing)
