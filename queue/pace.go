@@ -108,11 +108,15 @@ func (p *pace) time(work float64) time.Duration {
 // computed piece by piece, and those behind it are not to wait for its end. Nor
 // does it count for much less: a worker whose places are all taken begins
 // nothing, however short. Where places are free, what is begun in a pass raises
-// the bound, pass by pass, up to what is begun in the time allowed.
+// the bound, pass by pass, up to what is begun in the time allowed. A pass that
+// began little raises it little, however fast it was: a worker that began three
+// short prompts in a millisecond has not shown that it begins three hundred in a
+// tenth of a second.
 type intake struct {
 	most    time.Duration // that work may be held
 	workers int           // that hold it
 	held    int
+	peak    int // the most that was held since the count began
 	// entries is how many are held, by how many of each tier, and what they count.
 	entries int
 	by      [parley.Classes]struct{ held, entries int }
@@ -159,9 +163,10 @@ func (i *intake) above(class parley.Class) (held, entries int) {
 
 func (i *intake) hold(e *Entry, now time.Time) {
 	if i.held == 0 {
-		i.since, i.begun = now, 0
+		i.since, i.begun, i.peak = now, 0, 0
 	}
 	i.count(e, 1)
+	i.peak = max(i.peak, i.held)
 }
 
 // count takes in that an entry is held, or with -1 that it is no longer.
@@ -184,8 +189,9 @@ func (i *intake) begin(e *Entry, now time.Time) {
 		i.rate = measured
 	}
 	i.rate += float64((measured - i.rate) / 2)
-	i.limit = min(max(i.rate*i.most.Seconds(), float64(limitMin*max(i.workers, 1))), limitMost)
-	i.since, i.begun = now, 0
+	shown := max(i.limit, float64(2*i.peak))
+	i.limit = min(max(min(i.rate*i.most.Seconds(), shown), float64(limitMin*max(i.workers, 1))), limitMost)
+	i.since, i.begun, i.peak = now, 0, i.held
 }
 
 func (i *intake) drop(e *Entry) { i.count(e, -1) }
