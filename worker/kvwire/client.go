@@ -95,31 +95,32 @@ func (c *Client) run(ctx context.Context, f *Fetch, size int) (blocks int, err e
 	if ask.Streams = c.streamsOf(bytes); ask.Streams > 1 {
 		ask.Fetch = newFetchID()
 	}
-	var first source
+	first := receiver{names: f.Names, place: cursor{block: f.Format.BlockBytes}}
 	if c.ShareFrom > 0 && bytes >= c.ShareFrom {
-		first.offer = newOffer(sharedBuffers * size)
-		defer first.offer.close()
-		ask.Shared = first.offer.meeting()
+		first.from.offer = newOffer(sharedBuffers * size)
+		defer first.from.offer.close()
+		ask.Shared = first.from.offer.meeting()
 	}
 	resp, err := c.open(ctx, f, &ask)
 	if err != nil {
 		return 0, err
 	}
 	defer resp.Body.Close()
-	first.Reader = resp.Body
+	first.from.Reader = resp.Body
 	ask.Shared, ask.Streams = nil, streamsGranted(resp, ask.Streams)
 	m := newMerge(f.Format.BlockBytes, len(f.Names), ask.Streams, 2*size)
-	m.receive(0, func() error { return receive(ctx, &first, m.streams[0], f.Format.BlockBytes, m.blocksOf(0)) })
+	first.to, first.names = m.streams[0], partOf(f.Names, 0, ask.Streams)
+	m.begin(func() error { return first.next(ctx) }, ask.Streams > 1 || readsAhead())
 	for i := 1; i < ask.Streams; i++ {
-		m.receive(i, func() error { return c.receiveOther(ctx, f, ask, i, m) })
+		m.receive(i, func() error { return c.receiveOther(ctx, f, ask, i, m.streams[i]) })
 	}
-	blocks, err = m.take(ctx, cancel, f.Names, f.Put)
-	f.Shared = first.shared != nil
+	blocks, err = m.take(ctx, cancel, f.Put)
+	f.Shared = first.from.shared != nil
 	return blocks, err
 }
 
 // receiveOther asks for another stream than the first, and reads it.
-func (c *Client) receiveOther(ctx context.Context, f *Fetch, ask Ask, stream int, to *merge) error {
+func (c *Client) receiveOther(ctx context.Context, f *Fetch, ask Ask, stream int, to *arrivals) error {
 	ask.Stream = stream
 	resp, err := c.open(ctx, f, &ask)
 	if answer, ok := errors.AsType[*statusError](err); ok && answer.status == http.StatusBadRequest {
@@ -128,7 +129,11 @@ func (c *Client) receiveOther(ctx context.Context, f *Fetch, ask Ask, stream int
 		return err
 	}
 	defer resp.Body.Close()
-	return receive(ctx, &source{Reader: resp.Body}, to.streams[stream], f.Format.BlockBytes, to.blocksOf(stream))
+	r := receiver{source{Reader: resp.Body}, to, partOf(f.Names, stream, ask.Streams), cursor{block: f.Format.BlockBytes}}
+	for err == nil {
+		err = r.next(ctx)
+	}
+	return err
 }
 
 // streamsOf returns in how many streams a number of bytes comes over TCP at most. A stream keeps about one
@@ -188,23 +193,6 @@ type statusError struct {
 }
 
 func (e *statusError) Error() string { return fmt.Sprintf("status %d: %s", e.status, e.text) }
-
-// receive reads the blocks of a stream.
-func receive(ctx context.Context, from *source, to *arrivals, block, blocks int) error {
-	for place := (cursor{block: block}); place.number < blocks; place.pass() {
-		room, err := to.room(ctx)
-		if err != nil {
-			return err
-		}
-		room = room[:place.piece()]
-		sum, err := from.readBlock(room)
-		if err != nil {
-			return err
-		}
-		to.add(room, sum)
-	}
-	return readEnd(from)
-}
 
 // reasonOf returns in a few words why a fetch failed.
 func reasonOf(ctx context.Context, err error) string {

@@ -1,5 +1,7 @@
 package kvwire
 
+import "parley"
+
 // pieceBytes is how much of a block a frame has at most. What is larger would not stay in the
 // processor's cache until it is passed on.
 const pieceBytes = 512 << 10
@@ -36,4 +38,14 @@ func (c *cursor) span(bytes int) (n int) {
 		ahead.pass()
 	}
 	return n
+}
+
+// sums goes past data, and returns the checksums of its pieces.
+func (c *cursor) sums(names []parley.BlockHash, data []byte) (sums []uint32) {
+	for ; len(data) > 0; c.pass() {
+		piece := c.piece()
+		sums = append(sums, sumOf(&names[c.number], c.at, data[:piece]))
+		data = data[piece:]
+	}
+	return sums
 }

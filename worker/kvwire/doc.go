@@ -70,6 +70,7 @@
 //	follow.go  blocks that are being computed
 //	shared.go  payloads in memory that both sides share
 //	transport.go  how the taking side connects
+//	receiver.go  reading and verifying a stream
 //	arrivals.go  pieces of a stream that have come and were not taken
 //	merge.go   blocks of all streams, in order
 //	batching.go  how much is read at once

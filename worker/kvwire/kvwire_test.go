@@ -6,9 +6,11 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -567,11 +569,49 @@ func TestTickets(t *testing.T) {
 	}
 }
 
+// onOtherProcessors runs tests once more: where sides of a fetch read ahead if they do not here, and the other way round.
+func onOtherProcessors(t *testing.T, tests ...func(*testing.T)) {
+	processors := 8
+	if readsAhead() {
+		processors = 2
+	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(processors))
+	for _, test := range tests {
+		t.Run(fmt.Sprint(processors), test)
+	}
+}
+
+// TestBlocksGatherForABusyEngine has an engine that takes blocks between passes only: it gets all that have come.
+func TestBlocksGatherForABusyEngine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &rig{shelf: newShelf(40)}
+		most := 0
+		g.put = func(_ context.Context, pieces ...[]byte) error {
+			most = max(most, len(pieces))
+			time.Sleep(2 * slowPut)
+			g.taken = append(g.taken, slices.Concat(pieces...)...)
+			return nil
+		}
+		g.run(t, func() {
+			if n, err := g.fetch(t.Context()); n != 40 || err != nil || !g.whole(40) || most < 10 {
+				t.Errorf("%d blocks came, at most %d at once: %v", n, most, err)
+			}
+		})
+	})
+}
+
+func TestOnOtherProcessors(t *testing.T) {
+	onOtherProcessors(t, TestBlocksCome, TestLargeBlocksComeInPieces, TestBlocksThatAreGone, TestDamagedStreams,
+		TestSlowPeer, TestPeersThatLeave, TestStalledReceiver, TestBlocksComeAsTheyAreComputed,
+		TestBlocksGatherForABusyEngine)
+}
+
 // takeAll takes blocks that come in one stream.
 func takeAll(ctx context.Context, cancel context.CancelFunc, from *source, f *Fetch) (int, error) {
 	m := newMerge(f.Format.BlockBytes, len(f.Names), 1, 2*f.Format.BlockBytes)
-	m.receive(0, func() error { return receive(ctx, from, m.streams[0], f.Format.BlockBytes, len(f.Names)) })
-	return m.take(ctx, cancel, f.Names, f.Put)
+	r := receiver{*from, m.streams[0], f.Names, cursor{block: f.Format.BlockBytes}}
+	m.begin(func() error { return r.next(ctx) }, true)
+	return m.take(ctx, cancel, f.Put)
 }
 
 // FuzzStream reads frames from any bytes: blocks that are taken have the sum that was sent.

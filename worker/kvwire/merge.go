@@ -2,9 +2,9 @@ package kvwire
 
 import (
 	"context"
+	"io"
 	"sync"
-
-	"parley"
+	"time"
 )
 
 // A merge puts the streams of a fetch together again, on the taking side. What comes in a stream before its turn
@@ -28,52 +28,74 @@ func newMerge(block, blocks, streams, bytes int) *merge {
 	return m
 }
 
-// blocksOf returns how many blocks a stream has.
-func (m *merge) blocksOf(stream int) int {
-	return (m.blocks - stream + len(m.streams) - 1) / len(m.streams)
+// begin reads the first stream, whose next piece comes with each call of next until that returns an error. If it does
+// not read ahead, pieces are read when they are wanted.
+func (m *merge) begin(next func() error, ahead bool) {
+	m.streams[0].pull = func() bool { return m.step(0, next) }
+	if ahead {
+		m.readAhead()
+	}
 }
 
-// receive has a goroutine read a stream.
-func (m *merge) receive(stream int, read func() error) {
+// readAhead has a goroutine read the first stream from now on.
+func (m *merge) readAhead() {
+	pull := m.streams[0].pull
+	if pull == nil {
+		return
+	}
+	m.streams[0].pull = nil
 	m.reading.Go(func() {
-		err := read()
-		m.mu.Lock()
-		if m.failed == nil {
-			m.failed = err
+		for pull() {
 		}
-		m.mu.Unlock()
-		m.streams[stream].close()
 	})
 }
 
-// take verifies blocks and passes them on while the next ones are read. It returns once nothing is read any more.
-func (m *merge) take(ctx context.Context, cancel context.CancelFunc, names []parley.BlockHash,
+// receive has a goroutine read another stream to its end.
+func (m *merge) receive(stream int, read func() error) {
+	m.reading.Go(func() { m.step(stream, read) })
+}
+
+// step reads from a stream. It reports false after its end, and then no more comes of it.
+func (m *merge) step(stream int, read func() error) (more bool) {
+	err := read()
+	if err == nil {
+		return true
+	}
+	m.mu.Lock()
+	if m.failed == nil && err != io.EOF {
+		m.failed = err
+	}
+	m.mu.Unlock()
+	m.streams[stream].close()
+	return false
+}
+
+// slowPut is a time that only an engine takes which is busy with other work. Blocks are read meanwhile.
+const slowPut = time.Millisecond
+
+// take passes blocks on until no more come. It returns once nothing is read any more.
+func (m *merge) take(ctx context.Context, cancel context.CancelFunc,
 	put func(ctx context.Context, pieces ...[]byte) error) (blocks int, err error) {
 	defer func() {
 		cancel()
 		m.reading.Wait() // it wrote to the blocks
 	}()
 	for {
-		at := m.place
+		blocks = m.place.number
 		came := m.next()
 		if len(came) == 0 {
-			return at.number, m.end(at.number)
+			return blocks, m.end(blocks)
 		}
-		sound := make([][]byte, 0, len(came))
-		for _, a := range came {
-			if sumOf(&names[at.number], at.at, a.piece) != a.sum {
-				break
-			}
-			sound = append(sound, a.piece)
-			at.pass()
+		pieces := make([][]byte, len(came))
+		for i, a := range came {
+			pieces[i] = a.piece
 		}
-		if len(sound) > 0 {
-			if err := put(ctx, sound...); err != nil {
-				return blocks, &putError{err}
-			}
+		began := time.Now()
+		if err := put(ctx, pieces...); err != nil {
+			return blocks, &putError{err}
 		}
-		if blocks = at.number; len(sound) < len(came) {
-			return blocks, errDamaged
+		if time.Since(began) > slowPut {
+			m.readAhead()
 		}
 		for _, a := range came {
 			a.from.free(a.piece)
@@ -104,6 +126,7 @@ func (m *merge) next() (came []arrival) {
 // end returns why no more blocks come after a number of them; nil if all have.
 func (m *merge) end(blocks int) error {
 	if blocks == m.blocks {
+		m.readAhead() // to the end of the stream
 		m.reading.Wait()
 	}
 	m.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"iter"
 	"net/http"
 	"strconv"
 	"time"
@@ -153,7 +154,7 @@ func (s *Server) serveFirst(w http.ResponseWriter, r *http.Request, from Holder,
 		}()
 	}
 	w.Header().Set(headerStreams, strconv.Itoa(ask.Streams))
-	return give(r.Context(), to, from, ask, names, size), nil
+	return give(r.Context(), to, from, ask, names, size, readsAhead()), nil
 }
 
 // serveOther answers another stream of a fetch whose first one runs.
@@ -166,14 +167,16 @@ func (s *Server) serveOther(w http.ResponseWriter, r *http.Request, from Holder,
 	}
 	defer end()
 	to := &patientWriter{to: w, control: http.NewResponseController(w)}
-	return give(r.Context(), to, from, ask, names, bufferSize(from.Format.BlockBytes, len(names))), nil
+	size := bufferSize(from.Format.BlockBytes, len(names))
+	return give(r.Context(), to, from, ask, names, size, readsAhead()), nil
 }
 
 // give sends the blocks of a stream. size is that of the buffers of all streams together.
-func give(ctx context.Context, to *patientWriter, from Holder, ask *Ask, names []parley.BlockHash, size int) Delivery {
+func give(ctx context.Context, to *patientWriter, from Holder, ask *Ask, names []parley.BlockHash, size int,
+	ahead bool) Delivery {
 	to.to.Header().Set("Content-Type", "application/octet-stream")
 	names = partOf(names, ask.Stream, ask.Streams)
-	return stream(ctx, to, &reader{Holder: from, request: ask.Request}, names, size/ask.Streams)
+	return stream(ctx, to, &reader{Holder: from, request: ask.Request}, names, size/ask.Streams, ahead)
 }
 
 // bufferSize is how large the buffers of a fetch are.
@@ -187,26 +190,26 @@ type batch struct {
 	room []byte
 }
 
-// stream sends blocks while the next ones are read.
-func stream(ctx context.Context, to *patientWriter, from *reader, names []parley.BlockHash,
-	size int) (sent Delivery) {
+// stream sends blocks. If it reads ahead, the next ones are read meanwhile.
+func stream(ctx context.Context, to *patientWriter, from *reader, names []parley.BlockHash, size int,
+	ahead bool) (sent Delivery) {
 	ctx, cancel := context.WithCancel(ctx)
-	ready := make(chan batch)
+	defer cancel()
 	free := make(chan []byte, sharedBuffers)
-	for _, room := range to.shared.rooms() {
-		free <- room
-	}
-	go fill(ctx, from, names, batching{block: from.Format.BlockBytes, most: size}, free, ready)
-	defer func() {
-		cancel()
-		for range ready { // until the reader has ended
+	for i, room := range to.shared.rooms() {
+		if i == 0 || ahead || to.shared != nil { // memory that was just written from is in the processor's cache
+			free <- room
 		}
-	}()
+	}
+	batches := fill(ctx, from, names, batching{block: from.Format.BlockBytes, most: size}, free)
+	if ahead {
+		batches = readAhead(cancel, batches)
+	}
 	sent.Shared = to.shared != nil
 	place := cursor{block: from.Format.BlockBytes}
 	var unread []byte // memory that the other side may still read
-	for f := range ready {
-		if to.batch(&f, &place, &sent) != nil {
+	for f := range batches {
+		if to.batch(&f, &place, &sent) != nil || unread != nil && to.shared.awaitRead() != nil {
 			sent.Miss = "left"
 			return sent
 		}
@@ -215,10 +218,6 @@ func stream(ctx context.Context, to *patientWriter, from *reader, names []parley
 			continue
 		}
 		if unread != nil {
-			if to.shared.awaitRead() != nil {
-				sent.Miss = "left"
-				return sent
-			}
 			free <- unread
 		}
 		unread = f.room
@@ -233,38 +232,62 @@ func stream(ctx context.Context, to *patientWriter, from *reader, names []parley
 	return sent
 }
 
-// fill reads blocks into free buffers until there are no more or ctx ends. It computes their
-// checksums, beside the goroutine that writes.
-func fill(ctx context.Context, from *reader, names []parley.BlockHash, p batching, free <-chan []byte,
-	ready chan<- batch) {
-	defer close(ready)
-	for place := (cursor{block: from.Format.BlockBytes}); place.number < len(names); {
-		var room []byte
-		select {
-		case room = <-free:
-		case <-ctx.Done():
-			return
+// fill reads blocks into free buffers until there are no more or ctx ends. It computes their checksums, too.
+func fill(ctx context.Context, from *reader, names []parley.BlockHash, p batching, free <-chan []byte) iter.Seq[batch] {
+	return func(yield func(batch) bool) {
+		for place := (cursor{block: from.Format.BlockBytes}); place.number < len(names); {
+			var room []byte
+			select {
+			case room = <-free:
+			case <-ctx.Done():
+				return
+			}
+			if room = room[:cap(room)]; len(room) < p.size() {
+				room = make([]byte, p.size())
+			}
+			room = room[:place.span(p.size())]
+			n, took, err := from.next(ctx, names[place.number:], place.at, room)
+			if n = place.span(n); err != nil || n == 0 {
+				return
+			}
+			p.read(n, took)
+			if !yield(batch{place.sums(names, room[:n]), room}) {
+				return
+			}
 		}
-		if room = room[:cap(room)]; len(room) < p.size() {
-			room = make([]byte, p.size())
+	}
+}
+
+// readAhead has a goroutine compute the next element while one is used. A caller that leaves the loop stops it.
+func readAhead[T any](stop func(), all iter.Seq[T]) iter.Seq[T] {
+	return func(yield func(T) bool) {
+		ready, left := make(chan T), make(chan struct{})
+		go func() {
+			defer close(ready)
+			all(func(x T) bool {
+				select {
+				case ready <- x:
+					return true
+				case <-left:
+					return false
+				}
+			})
+		}()
+		whole := false
+		defer func() {
+			if !whole {
+				stop()
+			}
+			close(left)
+			for range ready { // until the goroutine has ended
+			}
+		}()
+		for x := range ready {
+			if !yield(x) {
+				return
+			}
 		}
-		room = room[:place.span(p.size())]
-		n, took, err := from.next(ctx, names[place.number:], place.at, room)
-		if n = place.span(n); err != nil || n == 0 {
-			return
-		}
-		p.read(n, took)
-		var sums []uint32
-		for data := room[:n]; len(data) > 0; place.pass() {
-			piece := place.piece()
-			sums = append(sums, sumOf(&names[place.number], place.at, data[:piece]))
-			data = data[piece:]
-		}
-		select {
-		case ready <- batch{sums, room}:
-		case <-ctx.Done():
-			return
-		}
+		whole = true
 	}
 }
 

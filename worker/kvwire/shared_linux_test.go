@@ -439,3 +439,8 @@ func FuzzSharedStream(f *testing.F) {
 		}
 	})
 }
+
+func TestSharedOnOtherProcessors(t *testing.T) {
+	onOtherProcessors(t, TestBlocksComeThroughSharedMemory, TestSharedBlocksComeAsTheyAreComputed,
+		TestDamagedSharedStreams, TestPeersThatLeaveSharedMemory)
+}

@@ -44,7 +44,7 @@ BF16, and 512 KiB in one with a billion.`,
 				return err
 			}
 			if err = r.WriteText(cmd.OutOrStdout()); r.Missed() {
-				err = errors.Join(err, fmt.Errorf("missed: fetching reaches %.2f of a plain copy, want %.2f", r.Ratio,
+				err = errors.Join(err, fmt.Errorf("missed: fetching reaches %.2f of a plain copy, want %.2f", r.Ratio(),
 					blocks.Bar))
 			}
 			return err
