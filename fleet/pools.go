@@ -56,18 +56,25 @@ func (f *Fleet) Pools(model string) (names []string) {
 func (f *Fleet) PoolsFor(r *parley.Request) []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var up, asleep, empty []string
-	for _, p := range f.admitting(r, "") {
+	var names []string
+	up, asleep := 0, 0
+	for i := range f.cfg.Pools {
+		p := &f.cfg.Pools[i]
+		if !p.admits(r) {
+			continue
+		}
 		switch n, wakes := f.ready(r.Model, p.Name); {
 		case n > 0:
-			up = append(up, p.Name)
+			names = slices.Insert(names, up, p.Name)
+			up++
 		case wakes:
-			asleep = append(asleep, p.Name)
+			names = slices.Insert(names, up+asleep, p.Name)
+			asleep++
 		default:
-			empty = append(empty, p.Name)
+			names = append(names, p.Name)
 		}
 	}
-	return slices.Concat(up, asleep, empty)
+	return names
 }
 
 // ready counts the workers of a pool that get work for a model, and reports, if there are
@@ -172,7 +179,7 @@ func (f *Fleet) states(model, pool string) string {
 // Cached returns how many tokens of a prompt the best worker of a pool holds; known
 // is false if none of its workers reports its blocks.
 func (f *Fleet) Cached(r *parley.Request, pool string) (tokens int, known bool) {
-	q := (&dispatch{fleet: f, r: r}).query()
+	q := query(r, r.Prompt, f.blockSizes())
 	q.Pool = pool
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -334,25 +334,32 @@ func (f *Fleet) refusal(r *parley.Request, err error) error {
 
 // query is what the router is asked: the prompt as the worker would see it.
 func (t *dispatch) query() *route.Request {
-	r := t.r
+	tokens := t.r.Prompt
+	if more := t.said.longest(); len(more) > 0 {
+		tokens = slices.Concat(tokens, more)
+	}
+	q := query(t.r, tokens, t.fleet.blockSizes())
+	q.HeldBy = t.heldBy
+	return q
+}
+
+func (f *Fleet) blockSizes() []int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.router.BlockSizes()
+}
+
+// query is what the router is asked for a request whose prompt, with what was said since, has the given tokens.
+func query(r *parley.Request, tokens []parley.Token, sizes []int) *route.Request {
 	q := &route.Request{
 		Model:        r.Model,
 		Key:          cmp.Or(r.Session, r.Tenant),
-		PromptTokens: len(r.Prompt),
+		PromptTokens: len(tokens),
 		OutputTokens: min(max(r.MaxTokens, 1), outputGuess) * max(1, r.Choices),
-		HeldBy:       t.heldBy,
+		Prompts:      make([]route.Prompt, len(sizes)),
 	}
-	tokens := r.Prompt
-	if more := t.said.longest(); len(more) > 0 {
-		tokens = slices.Concat(r.Prompt, more)
-		q.PromptTokens = len(tokens)
-	}
-	f := t.fleet
-	f.mu.Lock()
-	sizes := f.router.BlockSizes()
-	f.mu.Unlock()
-	for _, size := range sizes {
-		q.Prompts = append(q.Prompts, route.Prompt{BlockTokens: size, Keys: keysOf(tokens, r, size)})
+	for i, size := range sizes {
+		q.Prompts[i] = route.Prompt{BlockTokens: size, Keys: keysOf(tokens, r, size)}
 	}
 	return q
 }
