@@ -147,11 +147,12 @@ func (m *Memory) Settle(h *limit.Hold, used limit.Use) {
 
 // look notes which accounts a hold has changed, and has their budgets watched. The lock is held.
 func (m *Memory) look(h *limit.Hold) {
-	for i, s := range m.accounts.Of(h) {
+	for i := range h.Accounts {
+		a := &h.Accounts[i]
 		if m.Save != nil {
-			m.changed[h.Accounts[i].Name] = true
+			m.changed[a.Name] = true
 		}
-		m.Watch.look(&h.Accounts[i], s)
+		m.Watch.look(a, m.accounts[a.Name])
 	}
 }
 
