@@ -19,6 +19,7 @@ import (
 	"parley/gateway/record"
 	"parley/gateway/revoke"
 	"parley/gateway/tenant"
+	"parley/limit"
 )
 
 // An Exchange is one HTTP request and the response to it: what came, who sent it, and
@@ -133,6 +134,8 @@ type Response struct {
 	Status int
 	// BeforeStatus, if not nil, is called once, before the status is sent.
 	BeforeStatus func(status int)
+	// limits go into the headers with the status; nil if none are known.
+	limits *limit.Verdict
 }
 
 // set remembers the first status.
@@ -141,6 +144,10 @@ func (r *Response) set(status int) {
 		return
 	}
 	r.Status = status
+	if v := r.limits; v != nil {
+		tellLimits(r.Header(), v)
+		r.limits = nil
+	}
 	if r.BeforeStatus != nil {
 		r.BeforeStatus(status)
 	}

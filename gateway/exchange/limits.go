@@ -8,16 +8,21 @@ import (
 	"parley/limit"
 )
 
-// TellLimits puts what is left of the limits into the headers, unless the client gets
-// none: frames of a WebSocket have no headers, and an open stream need not keep any.
+// TellLimits keeps what is left of the limits for the headers, unless the client gets
+// none: frames of a WebSocket have no headers, and an open stream need not keep any. A
+// later verdict replaces an earlier one.
 func (x *Exchange) TellLimits(v *limit.Verdict) {
-	if x.ResponseWriter == nil || x.Frame != nil {
-		return
+	if x.ResponseWriter != nil && x.Frame == nil {
+		x.limits = v
 	}
-	tellLevel(x.Header(), &requestHeaders, v.Requests)
-	tellLevel(x.Header(), &tokenHeaders, v.Tokens)
+}
+
+// tellLimits puts what is left of the limits into headers.
+func tellLimits(h http.Header, v *limit.Verdict) {
+	tellLevel(h, &requestHeaders, v.Requests)
+	tellLevel(h, &tokenHeaders, v.Tokens)
 	if v.Budget.Alerted() {
-		x.Header()[budgetHeader] = []string{strconv.FormatFloat(float64(v.Budget.Used()/10)/100, 'f', 2, 64)}
+		h[budgetHeader] = []string{strconv.FormatFloat(float64(v.Budget.Used()/10)/100, 'f', 2, 64)}
 	}
 }
 
