@@ -137,13 +137,13 @@ func (k *Keyring) OnChange(f func(context.Context)) {
 
 // Identify returns the identity of a key, or why it is rejected.
 func (k *Keyring) Identify(ctx context.Context, secret string) (Identity, error) {
-	prefix, ok := prefixOf(secret)
-	if !ok {
-		return Identity{}, errUnknown
-	}
 	now, d := k.now(), digestOf(secret)
 	v, ok := k.recall(d, now)
 	if !ok { // all who show it now wait for one answer
+		prefix, ok := prefixOf(secret)
+		if !ok {
+			return Identity{}, errUnknown
+		}
 		var err error
 		ask := func(ctx context.Context) (keyLookup, error) { return k.ask(ctx, prefix, d, now) }
 		if v, err = k.asked.Find(ctx, string(d[:]), ask); err == nil && !k.isCurrent(&v) {
