@@ -1,8 +1,7 @@
 package job
 
 import (
-	"crypto/rand"
-	"encoding/binary"
+	"math/rand/v2"
 
 	"parley"
 	"parley/gateway/infer"
@@ -27,7 +26,7 @@ func (j *Job) request(m *models.Model, g *openai.Generation, prompt []parley.Tok
 		TopLogprobs:   g.TopLogprobs,
 	}
 	if !g.Seeded {
-		r.Sampling.Seed = randomSeed()
+		r.Sampling.Seed = rand.Uint64()
 	}
 	j.claim(m, r)
 	if j.share.salt = g.CacheSalt; g.CacheSalt != "" {
@@ -37,12 +36,6 @@ func (j *Job) request(m *models.Model, g *openai.Generation, prompt []parley.Tok
 		r.Session = r.Tenant + " " + g.Session
 	}
 	return r
-}
-
-func randomSeed() uint64 {
-	var b [8]byte
-	rand.Read(b[:]) // never fails: crypto/rand ends the process instead
-	return binary.LittleEndian.Uint64(b[:])
 }
 
 // claim says in whose name a request is computed, whatever its client said: in
