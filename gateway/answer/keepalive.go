@@ -40,10 +40,9 @@ func (a *Answer) keepAlive(k KeepAlive, take func([]Piece) error) *pinger {
 		KeepAlive: k,
 		answer:    a,
 		take:      take,
-		mu:        newChanMutex(),
-		last:      time.Now(),
 	}
 	if k.Every > 0 {
+		p.mu, p.last = newChanMutex(), time.Now()
 		p.broken = make(chan struct{})
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -54,14 +53,15 @@ func (a *Answer) keepAlive(k KeepAlive, take func([]Piece) error) *pinger {
 
 // hand hands pieces on, and not after a write failed.
 func (p *pinger) hand(pieces []Piece) error {
+	if p.timer == nil {
+		return p.take(pieces)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.err != nil {
 		return p.err
 	}
-	if p.timer != nil {
-		p.last, p.handed = time.Now(), true
-	}
+	p.last, p.handed = time.Now(), true
 	return p.take(pieces)
 }
 
@@ -112,6 +112,9 @@ func (p *pinger) ping() error {
 
 // failure is why a ping failed, nil if none did.
 func (p *pinger) failure() error {
+	if p.timer == nil {
+		return nil
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.err
@@ -119,10 +122,11 @@ func (p *pinger) failure() error {
 
 // stop returns when nothing more is written.
 func (p *pinger) stop() {
+	if p.timer == nil {
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ended = true
-	if p.timer != nil {
-		p.timer.Stop()
-	}
+	p.timer.Stop()
 }
