@@ -1,6 +1,7 @@
 package infer
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"sync"
@@ -12,17 +13,18 @@ import (
 // bounded ends an answer that takes too long: to its first token, counted from
 // the request's arrival and the queue included, or as a whole. The limit on the first
 // token does not run while the model is being loaded: it begins anew when that is done.
-func bounded(limits *Admission, now func() time.Time, j *Task, next source) source {
+func bounded(first, whole time.Duration, now func() time.Time, j *Task, x *Generation, next source) source {
 	return func(ctx context.Context, r *parley.Request) iter.Seq2[*Step, error] {
 		return func(yield func(*Step, error) bool) {
-			within, cancel := context.WithCancelCause(ctx)
-			defer cancel(nil)
+			within, end, release := x.requestContext(ctx)
+			defer release()
 			b := &bound{
-				limits:  limits,
+				first:   first,
+				whole:   whole,
 				now:     now,
 				arrived: j.Arrived,
 				model:   j.Model,
-				cancel:  cancel,
+				end:     end,
 			}
 			b.start()
 			defer b.timer.Stop()
@@ -32,8 +34,8 @@ func bounded(limits *Admission, now func() time.Time, j *Task, next source) sour
 					begun = true
 					b.begin()
 				}
-				if err != nil && within.Err() != nil && ctx.Err() == nil {
-					err = context.Cause(within)
+				if err != nil {
+					err = cmp.Or(b.failure(), err)
 				}
 				if !yield(s, err) {
 					return
@@ -48,15 +50,17 @@ const loadingEvery = time.Second
 
 // A bound is the limit in time that a request is under.
 type bound struct {
-	limits  *Admission
-	now     func() time.Time
-	arrived time.Time
-	model   *Model
-	cancel  context.CancelCauseFunc
+	// first and whole are how long the first token and all of the answer may take.
+	first, whole time.Duration
+	now          func() time.Time
+	arrived      time.Time
+	model        *Model
+	end          context.CancelCauseFunc
 
-	mu    sync.Mutex
-	begun bool // the first token came
-	timer *time.Timer
+	mu     sync.Mutex
+	begun  bool // the first token came
+	timer  *time.Timer
+	failed error // why the request was ended
 }
 
 func (b *bound) left(limit time.Duration) time.Duration { return max(limit-b.now().Sub(b.arrived), 0) }
@@ -64,7 +68,7 @@ func (b *bound) left(limit time.Duration) time.Duration { return max(limit-b.now
 func (b *bound) start() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.timer = time.AfterFunc(b.left(min(b.limits.FirstTokenMax, b.limits.AnswerMax)), b.expire)
+	b.timer = time.AfterFunc(b.left(min(b.first, b.whole)), b.expire)
 }
 
 // begin notes that the first token came.
@@ -72,38 +76,46 @@ func (b *bound) begin() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.begun = true
-	b.timer.Reset(b.left(b.limits.AnswerMax))
+	b.timer.Reset(b.left(b.whole))
 }
 
 // expire cancels the request, unless its model is being loaded or was until lately.
 func (b *bound) expire() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	whole := b.left(b.limits.AnswerMax)
+	whole := b.left(b.whole)
 	is := b.model.residency()
 	since := "" // what the time is counted from
 	if !b.begun && is.Loaded.After(b.arrived) {
 		since = " after its model was loaded"
 	}
-	switch more := is.Loaded.Add(b.limits.FirstTokenMax).Sub(b.now()); {
+	switch more := is.Loaded.Add(b.first).Sub(b.now()); {
 	case b.begun && whole > 0: // it began while this function was about to run
 		b.timer.Reset(whole)
 	case whole == 0 && !b.begun && is.Loading:
-		b.fail("The model %s was still being loaded after %v: ask again.", b.model.ID, b.limits.AnswerMax)
+		b.fail("The model %s was still being loaded after %v: ask again.", b.model.ID, b.whole)
 	case whole == 0 || b.begun:
-		b.fail("The whole answer did not come within %v.", b.limits.AnswerMax)
+		b.fail("The whole answer did not come within %v.", b.whole)
 	case is.Loading:
 		b.timer.Reset(min(whole, loadingEvery))
 	case since != "" && more > 0:
 		b.timer.Reset(min(whole, more))
 	case is.Waiting:
 		b.fail("The model %s could not be loaded within %v, because other models that are answering fill the memory: "+
-			"ask again.", b.model.ID, b.limits.FirstTokenMax)
+			"ask again.", b.model.ID, b.first)
 	default:
-		b.fail("The first token of the answer did not come within %v%s.", b.limits.FirstTokenMax, since)
+		b.fail("The first token of the answer did not come within %v%s.", b.first, since)
 	}
 }
 
 func (b *bound) fail(format string, args ...any) {
-	b.cancel(parley.Errorf(parley.DeadlineExceeded, format, args...))
+	b.failed = parley.Errorf(parley.DeadlineExceeded, format, args...)
+	b.end(b.failed)
+}
+
+// failure returns why the request was ended; nil if it was not.
+func (b *bound) failure() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.failed
 }

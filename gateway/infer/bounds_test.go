@@ -2,6 +2,7 @@ package infer
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"sync"
 	"testing"
@@ -62,40 +63,51 @@ func TestLoadingDoesNotCount(t *testing.T) {
 				"memory: ask again.",
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				began := time.Now()
-				w := &lateWorker{is: parley.Residency{Loading: c.loads > 0, Waiting: c.waits || c.loads > 0}}
-				if c.loads > 0 {
-					loading := time.AfterFunc(c.loads, func() { w.set(parley.Residency{Loaded: time.Now()}) })
-					defer loading.Stop()
-				}
-				next := func(ctx context.Context, _ *parley.Request) iter.Seq2[*Step, error] {
-					return func(yield func(*Step, error) bool) {
-						var token <-chan time.Time
-						if c.answers > 0 {
-							token = time.After(c.answers)
-						}
-						select {
-						case <-token:
-							yield(&Step{}, nil)
-						case <-ctx.Done():
-							yield(&Step{}, ctx.Err())
+		for _, requests := range [][]*parley.Request{{{}}, {{}, {}}} { // alone, and beside another
+			t.Run(fmt.Sprintf("%s, of %d", name, len(requests)), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					began := time.Now()
+					w := &lateWorker{is: parley.Residency{Loading: c.loads > 0, Waiting: c.waits || c.loads > 0}}
+					if c.loads > 0 {
+						loading := time.AfterFunc(c.loads, func() { w.set(parley.Residency{Loaded: time.Now()}) })
+						defer loading.Stop()
+					}
+					j := &Task{Arrived: began, Model: &Model{ID: "late", Worker: w}}
+					x := generate(t.Context(), requests, len(requests))
+					defer x.Stop()
+					next := answerAfter(c.answers)
+					said := ""
+					for _, err := range bounded(minute, 15*minute, time.Now, j, x, next)(x.Context, requests[0]) {
+						if err != nil {
+							said = err.Error()
 						}
 					}
-				}
-				limits := &Admission{FirstTokenMax: minute, AnswerMax: 15 * minute}
-				j := &Task{Arrived: began, Model: &Model{ID: "late", Worker: w}}
-				said := ""
-				for _, err := range bounded(limits, time.Now, j, next)(t.Context(), &parley.Request{}) {
-					if err != nil {
-						said = err.Error()
+					if took := time.Since(began); took != c.ends || said != c.want {
+						t.Errorf("it ended after %v with %q, want %v and %q", took, said, c.ends, c.want)
 					}
-				}
-				if took := time.Since(began); took != c.ends || said != c.want {
-					t.Errorf("it ended after %v with %q, want %v and %q", took, said, c.ends, c.want)
-				}
+					if alone := len(requests) == 1; alone != (x.Context.Err() != nil) && c.want != "" {
+						t.Errorf("the generation of %d requests ended with one: %v", len(requests), x.Context.Err())
+					}
+				})
 			})
-		})
+		}
+	}
+}
+
+// answerAfter returns a source that says one token when some time has passed, and none if it is 0.
+func answerAfter(wait time.Duration) source {
+	return func(ctx context.Context, _ *parley.Request) iter.Seq2[*Step, error] {
+		return func(yield func(*Step, error) bool) {
+			var token <-chan time.Time
+			if wait > 0 {
+				token = time.After(wait)
+			}
+			select {
+			case <-token:
+				yield(&Step{}, nil)
+			case <-ctx.Done():
+				yield(&Step{}, ctx.Err())
+			}
+		}
 	}
 }

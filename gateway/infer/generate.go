@@ -28,7 +28,7 @@ type Event struct {
 // things at once.
 type Generation struct {
 	Context  context.Context
-	Cancel   context.CancelFunc
+	cancel   context.CancelCauseFunc
 	from     source
 	requests []*parley.Request
 	atOnce   int
@@ -41,16 +41,30 @@ type Generation struct {
 
 // generate prepares to have at most atOnce of the requests answered at a time, in order.
 // The caller must call Stop.
-func generate(ctx context.Context, from source, requests []*parley.Request, atOnce int) *Generation {
-	ctx, cancel := context.WithCancel(ctx)
+func generate(ctx context.Context, requests []*parley.Request, atOnce int) *Generation {
+	ctx, cancel := context.WithCancelCause(ctx)
 	return &Generation{
 		Context:  ctx,
-		Cancel:   cancel,
-		from:     from,
+		cancel:   cancel,
 		requests: requests,
 		atOnce:   atOnce,
 		leave:    func() {},
 	}
+}
+
+// Cancel breaks off what is still running.
+func (x *Generation) Cancel() { x.cancel(nil) }
+
+// requestContext returns a context that end ends, for one request of the generation, whose context is ctx. A request
+// that is alone is all of the generation and needs no context of its own. The caller must call release.
+func (x *Generation) requestContext(
+	ctx context.Context,
+) (within context.Context, end context.CancelCauseFunc, release func()) {
+	if x.Alone() {
+		return ctx, x.cancel, func() {}
+	}
+	within, end = context.WithCancelCause(ctx)
+	return within, end, func() { end(nil) }
 }
 
 // Pumped returns what happens to the requests; the first call begins with them.

@@ -66,7 +66,8 @@ func (p *Pipeline) Run(ctx context.Context, j *Task) *Generation {
 	if atOnce == 0 {
 		atOnce = len(j.Requests)
 	}
-	x := generate(ctx, p.source(j), j.Requests, atOnce)
+	x := generate(ctx, j.Requests, atOnce)
+	x.from = p.source(j, x)
 	x.Waiter = p.waiters.enter(j)
 	x.leave = func() { p.waiters.leave(x.Waiter) }
 	return x
@@ -74,7 +75,7 @@ func (p *Pipeline) Run(ctx context.Context, j *Task) *Generation {
 
 // source returns what answers a job's requests, layer by layer: bounds on time, then
 // answers that are there or on their way, then the queue, then the worker.
-func (p *Pipeline) source(j *Task) source {
+func (p *Pipeline) source(j *Task, x *Generation) source {
 	alone := j.Background || p.admission.Off
 	answered := p.worker(j)
 	if !alone {
@@ -86,11 +87,11 @@ func (p *Pipeline) source(j *Task) source {
 	if alone {
 		return answered
 	}
-	limits := p.admission
+	first, whole := p.admission.FirstTokenMax, p.admission.AnswerMax
 	if j.Person { // it may wait in the queue for longer than a program
-		limits.FirstTokenMax += limits.Queue.WithDefaults().PersonWaitMax
+		first += p.admission.Queue.WithDefaults().PersonWaitMax
 	}
-	return bounded(&limits, p.now, j, answered)
+	return bounded(first, whole, p.now, j, x, answered)
 }
 
 // worker answers at once.

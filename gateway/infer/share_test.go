@@ -197,7 +197,8 @@ func TestStepsAreTheReadersUntilTheNext(t *testing.T) {
 		defer leave()
 		first, _, _ := late()
 		got := append([]parley.Token(nil), first.Delta.Tokens...)
-		x := generate(t.Context(), from, []*parley.Request{{Model: "m"}}, 1)
+		x := generate(t.Context(), []*parley.Request{{Model: "m"}}, 1)
+		x.from = from
 		defer x.Stop()
 		var alone, pumped []parley.Token
 		if err := x.Each(func(s *Step) (bool, error) {
@@ -213,7 +214,8 @@ func TestStepsAreTheReadersUntilTheNext(t *testing.T) {
 			}
 			got = append(got, s.Delta.Tokens...)
 		}
-		y := generate(t.Context(), next, []*parley.Request{{Model: "m"}}, 1)
+		y := generate(t.Context(), []*parley.Request{{Model: "m"}}, 1)
+		y.from = next
 		defer y.Stop()
 		for e := range y.Pumped() {
 			pumped = append(pumped, e.Delta.Tokens...)
