@@ -13,7 +13,7 @@ import (
 // TestSilenceEndsWithItsAnswer has the timer look while the answer ends: it does not
 // look again, for ever.
 func TestSilenceEndsWithItsAnswer(t *testing.T) {
-	s := newStallTimer(time.Hour, func(error) {})
+	s := &stallTimer{most: time.Hour, cancel: func(error) {}}
 	s.arm()
 	s.stop()
 	s.check() // it had begun to before
@@ -123,7 +123,7 @@ func TestDrainedAgain(t *testing.T) {
 // read first. A worker that is silent then, too, is left.
 func TestSilenceOfAGatewayThatWasStopped(t *testing.T) {
 	var left error
-	s := newStallTimer(time.Hour, func(why error) { left = why })
+	s := &stallTimer{most: time.Hour, cancel: func(why error) { left = why }}
 	s.arm()
 	defer s.stop()
 	s.born, s.due = s.born.Add(-2*time.Hour), s.due.Add(-2*time.Hour)

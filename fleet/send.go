@@ -87,45 +87,81 @@ func (t *dispatch) open(ctx context.Context, l *attempt) {
 }
 
 // ride has one worker answer, as far as it gets.
-func (t *dispatch) ride(ctx context.Context, l *attempt,
-	yield func(parley.Delta, error) bool) (v judgement, err error) {
+func (t *dispatch) ride(
+	ctx context.Context, l *attempt, yield func(parley.Delta, error) bool,
+) (judgement, error) {
 	defer l.flow.cancel(nil)
-	v, err = failed, errCut // unless it ends otherwise, as when the worker panics
+	a := &ride{
+		dispatch: t,
+		attempt:  l,
+		ctx:      ctx,
+		yield:    yield,
+		silence:  stallTimer{most: t.fleet.cfg.StallMax, cancel: l.flow.cancel},
+		verdict:  failed,
+		err:      errCut,
+	}
 	defer func() {
-		l.leaves(ctx, v, t.fleet.cfg.Now())
-		t.fleet.finish(l, v, err, t.failedBefore(l))
+		l.leaves(ctx, a.verdict, t.fleet.cfg.Now())
+		t.fleet.finish(l, a.verdict, a.err, t.failedBefore(l))
 	}()
-	silence := newStallTimer(t.fleet.cfg.StallMax, l.flow.cancel)
-	defer silence.stop()
-	complete := false
-	for d, fault := range l.flow.stream {
-		silence.disarm()
-		now := t.fleet.cfg.Now()
-		if d.Transfer != nil {
-			t.fleet.fetched(l, d.Transfer)
-		}
-		l.record.hear(&d, now)
-		if fault != nil {
-			return judge(ctx, l.flow.context, fault), fault
-		}
-		if !t.take(l, &d, now) {
-			return withdrawn, errWithdrawn
-		}
-		complete = complete || d.Usage != nil
-		if !yield(d, nil) {
-			return arrived, nil
-		}
-		if t.said.pieces() > 0 {
-			silence.arm()
-		}
-	}
+	defer a.silence.stop()
+	l.flow.stream(a.take)
 	switch {
-	case complete:
-		return arrived, nil
+	case a.over:
+	case a.complete:
+		a.verdict, a.err = arrived, nil
 	case ctx.Err() != nil:
-		return told, context.Cause(ctx)
+		a.verdict, a.err = told, context.Cause(ctx)
+	default:
+		a.verdict = judge(ctx, l.flow.context, errCut)
 	}
-	return judge(ctx, l.flow.context, errCut), errCut
+	return a.verdict, a.err
+}
+
+// A ride is a dispatch while one worker answers it.
+type ride struct {
+	*dispatch
+	attempt *attempt
+	ctx     context.Context
+	yield   func(parley.Delta, error) bool
+	silence stallTimer
+	// verdict and err say how it ended: failed, unless it is seen to end otherwise, as when the worker panics. They
+	// are known once over is set.
+	verdict  judgement
+	err      error
+	over     bool
+	complete bool
+}
+
+// end notes how the ride ended.
+func (a *ride) end(v judgement, err error) (more bool) {
+	a.over, a.verdict, a.err = true, v, err
+	return false
+}
+
+// take takes what the worker says.
+func (a *ride) take(d parley.Delta, fault error) (more bool) {
+	f, l := a.fleet, a.attempt
+	a.silence.disarm()
+	now := f.cfg.Now()
+	if d.Transfer != nil {
+		f.fetched(l, d.Transfer)
+	}
+	l.record.hear(&d, now)
+	if fault != nil {
+		return a.end(judge(a.ctx, l.flow.context, fault), fault)
+	}
+	if !a.dispatch.take(l, &d, now) {
+		return a.end(withdrawn, errWithdrawn)
+	}
+	a.complete = a.complete || d.Usage != nil
+	if !a.yield(d, nil) {
+		return a.end(arrived, nil)
+	}
+	if a.said.pieces() > 0 {
+		a.silence.arm()
+	}
+	return true
 }
 
 // take notes a delta, and puts right what a worker cannot know. It reports false if the

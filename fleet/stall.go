@@ -26,10 +26,6 @@ type stallTimer struct {
 	since atomic.Int64
 }
 
-func newStallTimer(most time.Duration, cancel context.CancelCauseFunc) *stallTimer {
-	return &stallTimer{most: most, cancel: cancel}
-}
-
 // arm notes that a reader waits from now on.
 func (s *stallTimer) arm() {
 	if s.most <= 0 {

@@ -28,19 +28,16 @@ func bounded(first, whole time.Duration, now func() time.Time, j *Task, x *Gener
 			}
 			b.start()
 			defer b.timer.Stop()
-			begun := false
-			for s, err := range next(within, r) {
-				if !begun && s.ticket == nil && s.Delta.Progress == nil {
-					begun = true
+			next(within, r)(func(s *Step, err error) bool {
+				if !b.heard && s.ticket == nil && s.Delta.Progress == nil {
+					b.heard = true
 					b.begin()
 				}
 				if err != nil {
 					err = cmp.Or(b.failure(), err)
 				}
-				if !yield(s, err) {
-					return
-				}
-			}
+				return yield(s, err)
+			})
 		}
 	}
 }
@@ -56,6 +53,7 @@ type bound struct {
 	arrived      time.Time
 	model        *Model
 	end          context.CancelCauseFunc
+	heard        bool // the reader had the first token
 
 	mu     sync.Mutex
 	begun  bool // the first token came

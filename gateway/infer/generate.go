@@ -93,25 +93,40 @@ func (x *Generation) Alone() bool { return len(x.requests) == 1 && x.events == n
 // let go of it: what take does then delays no other request. A step is take's until it
 // returns.
 func (x *Generation) Each(take func(*Step) (done bool, err error)) error {
-	var last *Step
-	for s, err := range x.from(x.Context, x.requests[0]) {
-		if err != nil {
-			return err
-		}
-		x.Waiter.note(s.ticket)
-		if s.Delta.Usage != nil && last == nil {
-			last = new(*s)
-			continue
-		}
-		if done, err := take(s); done || err != nil {
-			return err
-		}
-	}
-	if last == nil {
+	r := &reader{waiter: x.Waiter, take: take}
+	x.from(x.Context, x.requests[0])(r.read)
+	switch {
+	case r.done || r.err != nil:
+		return r.err
+	case r.last == nil:
 		return errNoUsage
 	}
-	_, err := take(last)
+	_, err := take(r.last)
 	return err
+}
+
+// A reader reads the answer to one request. Like every layer that a stream passes, it has its state in one value,
+// which the body of a range over a function has not.
+type reader struct {
+	waiter *Waiter
+	take   func(*Step) (done bool, err error)
+	// last is the end of the answer, which is kept back.
+	last *Step
+	done bool
+	err  error
+}
+
+func (r *reader) read(s *Step, err error) (more bool) {
+	if r.err = err; err != nil {
+		return false
+	}
+	r.waiter.note(s.ticket)
+	if s.Delta.Usage != nil && r.last == nil {
+		r.last = new(*s)
+		return true
+	}
+	r.done, r.err = r.take(s)
+	return !r.done && r.err == nil
 }
 
 // Stop cancels what is still running and returns when every worker has let go.

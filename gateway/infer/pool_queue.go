@@ -313,41 +313,61 @@ func (k *ticket) drop() {
 func (t *poolQueue) run(
 	ctx context.Context, worker parley.Worker, r *parley.Request, k *ticket, yield func(*Step, error) bool,
 ) {
-	o := failed // unless it is seen to end otherwise, as when the worker panics
-	var usage *parley.Usage
-	elsewhere := false // another pool computed it, because this one has no worker any more
-	defer func() { t.finish(k, usage, o) }()
+	a := &service{queue: t, ticket: k, ctx: ctx, yield: yield, outcome: failed}
+	defer func() { t.finish(k, a.usage, a.outcome) }()
 	within, end := t.patient(ctx, k)
 	defer end()
-	var s Step
-	for d, err := range worker.Generate(within, r) {
-		if err != nil {
-			if o = t.blame(ctx, k, d.Routing, err); within.Err() != nil && ctx.Err() == nil {
-				o, err = inconclusive, context.Cause(within)
-			}
-			yield(&Step{}, err)
-			return
-		}
-		if p := d.Progress; p != nil && p.Waiting {
-			d.Progress = t.held(p)
-		} else {
-			t.progress(k, d.Count())
-		}
-		if usage = d.Usage; usage != nil && !t.computed(usage.Routing) {
-			elsewhere = true
-		}
-		s.Delta = d
-		if !yield(&s, nil) {
-			o = worked // it was writing
-			return
-		}
-	}
+	a.within = within
+	worker.Generate(within, r)(a.take)
 	switch {
-	case elsewhere:
-		o = inconclusive
-	case usage != nil:
-		o = worked
+	case a.over:
+	case a.elsewhere:
+		a.outcome = inconclusive
+	case a.usage != nil:
+		a.outcome = worked
 	}
+}
+
+// A service is a request while a worker has it.
+type service struct {
+	queue  *poolQueue
+	ticket *ticket
+	// within ends when the request has waited for too long at the worker, ctx when it is not wanted any more.
+	ctx, within context.Context
+	yield       func(*Step, error) bool
+	step        Step
+	// outcome is failed unless it is seen to end otherwise, as when the worker panics. It is known once over is set.
+	outcome outcome
+	over    bool
+	usage   *parley.Usage
+	// elsewhere: another pool computed it, because this one has no worker any more.
+	elsewhere bool
+}
+
+// take takes a delta of the worker, or why there is none.
+func (a *service) take(d parley.Delta, err error) (more bool) {
+	t, k := a.queue, a.ticket
+	if err != nil {
+		a.over = true
+		if a.outcome = t.blame(a.ctx, k, d.Routing, err); a.within.Err() != nil && a.ctx.Err() == nil {
+			a.outcome, err = inconclusive, context.Cause(a.within)
+		}
+		a.yield(&Step{}, err)
+		return false
+	}
+	if p := d.Progress; p != nil && p.Waiting {
+		d.Progress = t.held(p)
+	} else {
+		t.progress(k, d.Count())
+	}
+	if a.usage = d.Usage; a.usage != nil && !t.computed(a.usage.Routing) {
+		a.elsewhere = true
+	}
+	a.step.Delta = d
+	if !a.yield(&a.step, nil) {
+		a.over, a.outcome = true, worked // it was writing
+	}
+	return !a.over
 }
 
 // computed reports whether the workers of this pool computed what was routed so.

@@ -30,13 +30,11 @@ type source func(ctx context.Context, r *parley.Request) iter.Seq2[*Step, error]
 func direct(worker parley.Worker) source {
 	return func(ctx context.Context, r *parley.Request) iter.Seq2[*Step, error] {
 		return func(yield func(*Step, error) bool) {
-			var s Step
-			for d, err := range worker.Generate(ctx, r) {
+			s := &Step{}
+			worker.Generate(ctx, r)(func(d parley.Delta, err error) bool {
 				s.Delta = d
-				if !yield(&s, err) {
-					return
-				}
-			}
+				return yield(s, err)
+			})
 		}
 	}
 }
