@@ -7,7 +7,8 @@ import (
 )
 
 // A Vault remembers what placeholders stand for, for one request. The same
-// value has the same placeholder, so that a model can still tell people apart.
+// value has the same placeholder, so that a model can still tell people apart. It has no maps while
+// there is nothing to remember.
 type Vault struct {
 	placeholders map[string]string // by value
 	values       map[string]string // by placeholder
@@ -15,18 +16,15 @@ type Vault struct {
 }
 
 // NewVault returns an empty vault.
-func NewVault() *Vault {
-	return &Vault{placeholders: map[string]string{}, values: map[string]string{}, counts: map[string]int{}}
-}
+func NewVault() *Vault { return &Vault{} }
 
 // after returns the vault of an answer to a prompt of which v has the values; v may be nil. A value
 // of the prompt has the same placeholder in it, and no other value has one of the prompt's: the
 // [Restorer] would put the prompt's value there.
 func (v *Vault) after() *Vault {
 	next := NewVault()
-	if v != nil {
-		maps.Copy(next.placeholders, v.placeholders)
-		maps.Copy(next.counts, v.counts)
+	if !v.Empty() {
+		next.placeholders, next.values, next.counts = maps.Clone(v.placeholders), map[string]string{}, maps.Clone(v.counts)
 	}
 	return next
 }
@@ -51,6 +49,9 @@ func (v *Vault) Redact(text string, decisions []Decision) string {
 func (v *Vault) placeholder(kind, value string) string {
 	if p, ok := v.placeholders[value]; ok {
 		return p
+	}
+	if v.counts == nil {
+		v.placeholders, v.values, v.counts = map[string]string{}, map[string]string{}, map[string]int{}
 	}
 	v.counts[kind]++
 	p := fmt.Sprintf("[%s_%d]", strings.ToUpper(kind), v.counts[kind])

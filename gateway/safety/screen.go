@@ -243,11 +243,17 @@ func probability(z float32) float32 { return float32(1 / (1 + math.Exp(-float64(
 // findMin is the score from which on a finding is worth telling.
 const findMin = 0.1
 
+// findingsUsual is how many findings there is room for at first.
+const findingsUsual = 8
+
 // add notes a score and, if it is worth telling, where it comes from.
 func (v *Verdict) add(w *workspace, c Category, kind string, score float32, span [2]int) {
 	v.Scores[c] = max(v.Scores[c], score)
 	if score < findMin || span[1] == span[0] {
 		return
+	}
+	if v.Findings == nil {
+		v.Findings = make([]Finding, 0, findingsUsual)
 	}
 	v.Findings = append(v.Findings, Finding{
 		Category: c,
