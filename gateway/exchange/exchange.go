@@ -190,7 +190,7 @@ func (x *Exchange) Body() ([]byte, error) {
 	}
 	control := http.NewResponseController(x.Response)
 	_ = control.SetReadDeadline(time.Now().Add(x.Server.BodyWaitMax)) // not every connection has one
-	body, err := readBody(http.MaxBytesReader(x.Response, x.Request.Body, limit), x.Request.ContentLength)
+	body, err := readBody(x.Response, x.Request, limit)
 	if err != nil {
 		return nil, x.bodyError(err)
 	}
@@ -216,13 +216,13 @@ func (x *Exchange) holdBytes(limit int64) (err error) {
 	return err
 }
 
-// readBody reads a body whose length is known if it is positive.
-func readBody(from io.Reader, length int64) ([]byte, error) {
-	if length <= 0 {
-		return io.ReadAll(from)
+// readBody reads a body of at most limit bytes, which its length is not above if that is known.
+func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	if r.ContentLength <= 0 {
+		return io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	}
-	body := make([]byte, length)
-	_, err := io.ReadFull(from, body)
+	body := make([]byte, r.ContentLength)
+	_, err := io.ReadFull(r.Body, body)
 	return body, err
 }
 
