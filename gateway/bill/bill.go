@@ -2,7 +2,6 @@ package bill
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -196,9 +195,7 @@ func (b *Bill) charge(u *parley.Usage, outcome string) {
 		b.payer.record.Recount(u)
 	}
 	if o.Ledger != nil {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(b.ctx), ledgerWait)
-		defer cancel()
-		if err := o.Ledger.Append(ctx, e); err != nil && !errors.Is(err, context.Canceled) {
+		if err := o.Ledger.AppendWithin(ledgerWait, e); err != nil {
 			o.Log.Error("ledger entry delayed", "id", e.ID, "error", err)
 		}
 	}

@@ -87,17 +87,9 @@ func Open(ctx context.Context, d *db.DB, log *slog.Logger) (*Ledger, error) {
 // lost only if the process ends before. An entry that is there already changes
 // nothing.
 func (l *Ledger) Append(ctx context.Context, e *Entry) error {
-	p := &pending{Entry: *e, written: make(chan struct{})}
-	l.mu.Lock()
-	if l.closed || len(l.waiting) >= waitingMax {
-		l.mu.Unlock()
-		return parley.Errorf(parley.Unavailable, "The ledger cannot be written: its database is unreachable or closed.")
-	}
-	l.waiting = append(l.waiting, p)
-	l.mu.Unlock()
-	select {
-	case l.wake <- struct{}{}:
-	default:
+	p, err := l.enqueue(e)
+	if err != nil {
+		return err
 	}
 	select {
 	case <-p.written:
@@ -105,6 +97,40 @@ func (l *Ledger) Append(ctx context.Context, e *Entry) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+// AppendWithin is Append for a caller that waits for a time only. The entry is written in any case.
+func (l *Ledger) AppendWithin(most time.Duration, e *Entry) error {
+	p, err := l.enqueue(e)
+	if err != nil {
+		return err
+	}
+	late := time.NewTimer(most)
+	defer late.Stop()
+	select {
+	case <-p.written:
+		return nil
+	case <-late.C:
+		return context.DeadlineExceeded
+	}
+}
+
+// enqueue has an entry written with those that wait.
+func (l *Ledger) enqueue(e *Entry) (*pending, error) {
+	p := &pending{Entry: *e, written: make(chan struct{})}
+	l.mu.Lock()
+	if l.closed || len(l.waiting) >= waitingMax {
+		l.mu.Unlock()
+		return nil, parley.Errorf(parley.Unavailable,
+			"The ledger cannot be written: its database is unreachable or closed.")
+	}
+	l.waiting = append(l.waiting, p)
+	l.mu.Unlock()
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+	return p, nil
 }
 
 // write writes what waits, all of it at once, until ctx ends.
