@@ -78,20 +78,18 @@ func (p *Payer) Continue(r *record.Request) *Payer {
 	return next
 }
 
-// accountsMost is how many accounts a request is charged to: those of AccountsOf, and
-// that of a user whom the request names.
-const accountsMost = 5
-
 // AccountsOf are what a caller is charged to, where there are limits: the
 // organisation, the organisation in this tier, the key, and its user. An account always has
 // the same limits: two that fill at different rates cannot be one.
-func (o *Office) AccountsOf(who *tenant.Identity) (accounts []limit.Account) {
+func (o *Office) AccountsOf(who *tenant.Identity) []limit.Account {
+	var all [4]limit.Account // copied below: a stream keeps no more than it has
+	accounts := all[:0]
 	add := func(l limit.Limits, name func() string) {
 		if l == (limit.Limits{}) {
 			return
 		}
-		if accounts == nil {
-			accounts = make([]limit.Account, 0, accountsMost)
+		if l.BudgetAlert == 0 {
+			l.BudgetAlert = o.BudgetAlert
 		}
 		accounts = append(accounts, limit.Account{Name: name(), Limits: l})
 	}
@@ -99,12 +97,12 @@ func (o *Office) AccountsOf(who *tenant.Identity) (accounts []limit.Account) {
 	add(who.TierLimits, func() string { return who.Organization + ":" + who.Tier.String() })
 	add(who.KeyLimits, who.KeyAccount)
 	add(who.LimitsOfUser(), who.UserAccount)
-	for i := range accounts {
-		if l := &accounts[i].Limits; l.BudgetAlert == 0 {
-			l.BudgetAlert = o.BudgetAlert
-		}
+	if len(accounts) == 0 {
+		return nil
 	}
-	return accounts
+	own := make([]limit.Account, len(accounts))
+	copy(own, accounts)
+	return own
 }
 
 // TakeSlot counts a request of an identified caller, or refuses it.

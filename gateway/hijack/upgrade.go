@@ -16,9 +16,12 @@ type Upgrade struct {
 	Conn net.Conn
 }
 
-// upgradeBuffer is how many bytes the buffers of such a connection have. Most frames
-// of an answer fit.
-const upgradeBuffer = 512
+// How many bytes the buffers of such a connection have. What is read through one is heads of frames, and
+// most frames of an answer fit into the other.
+const (
+	upgradeReadBuffer  = 128
+	upgradeWriteBuffer = 512
+)
 
 // NewUpgrade returns w as an Upgrade.
 func NewUpgrade(w http.ResponseWriter) *Upgrade { return &Upgrade{ResponseWriter: w} }
@@ -33,6 +36,6 @@ func (u *Upgrade) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		conn = &prefixedConn{Conn: conn, prefix: early}
 	}
 	u.Conn = conn
-	return conn, bufio.NewReadWriter(bufio.NewReaderSize(conn, upgradeBuffer),
-		bufio.NewWriterSize(conn, upgradeBuffer)), nil
+	return conn, bufio.NewReadWriter(bufio.NewReaderSize(conn, upgradeReadBuffer),
+		bufio.NewWriterSize(conn, upgradeWriteBuffer)), nil
 }
