@@ -23,7 +23,7 @@ func TestRetentionRemoves(t *testing.T) {
 		t.Cleanup(func() { d.Close() })
 		book := must(ledger.Open(context.Background(), d, slog.New(slog.DiscardHandler)))(t)
 		t.Cleanup(func() { _ = book.Close() })
-		files := must(batch.Open(t.TempDir(), batch.Limits{Keep: day}))(t)
+		files := must(batch.Open(t.TempDir(), batch.Limits{Keep: 2 * time.Hour}))(t)
 		t.Cleanup(func() { files.Close() })
 		startKept(t, &worker{}, func(c *Config) {
 			c.Ledger, c.Batches, c.Retention.Ledger = book, files, 32*day
@@ -41,14 +41,14 @@ func TestRetentionRemoves(t *testing.T) {
 			t.Fatal(err)
 		}
 		file := must(u.Keep("f", openai.FilePurpose, 0, begun))(t)
-		time.Sleep(day / 2)
+		time.Sleep(90 * time.Minute)
 		if rows := ledgerRows(t, d); rows != 1 {
 			t.Errorf("%d entries are in the ledger, want the younger one", rows)
 		}
 		if _, err := shelf.File(file.ID); err != nil {
 			t.Errorf("the file is gone too early: %v", err)
 		}
-		time.Sleep(day)
+		time.Sleep(2 * time.Hour)
 		if _, err := shelf.File(file.ID); err == nil {
 			t.Error("the file is still there")
 		}
