@@ -93,7 +93,7 @@ func (x *Generation) Alone() bool { return len(x.requests) == 1 && x.events == n
 // let go of it: what take does then delays no other request. A step is take's until it
 // returns.
 func (x *Generation) Each(take func(*Step) (done bool, err error)) error {
-	r := &reader{waiter: x.Waiter, take: take}
+	r := &stepReader{waiter: x.Waiter, take: take}
 	x.from(x.Context, x.requests[0])(r.read)
 	switch {
 	case r.done || r.err != nil:
@@ -105,9 +105,9 @@ func (x *Generation) Each(take func(*Step) (done bool, err error)) error {
 	return err
 }
 
-// A reader reads the answer to one request. Like every layer that a stream passes, it has its state in one value,
+// A stepReader reads the answer to one request. Like every layer that a stream passes, it has its state in one value,
 // which the body of a range over a function has not.
-type reader struct {
+type stepReader struct {
 	waiter *Waiter
 	take   func(*Step) (done bool, err error)
 	// last is the end of the answer, which is kept back.
@@ -116,7 +116,7 @@ type reader struct {
 	err  error
 }
 
-func (r *reader) read(s *Step, err error) (more bool) {
+func (r *stepReader) read(s *Step, err error) (more bool) {
 	if r.err = err; err != nil {
 		return false
 	}

@@ -313,7 +313,13 @@ func (k *ticket) drop() {
 func (t *poolQueue) run(
 	ctx context.Context, worker parley.Worker, r *parley.Request, k *ticket, yield func(*Step, error) bool,
 ) {
-	a := &service{queue: t, ticket: k, ctx: ctx, yield: yield, outcome: failed}
+	a := &service{
+		queue:   t,
+		ticket:  k,
+		ctx:     ctx,
+		yield:   yield,
+		outcome: failed,
+	}
 	defer func() { t.finish(k, a.usage, a.outcome) }()
 	within, end := t.patient(ctx, k)
 	defer end()

@@ -24,7 +24,8 @@ func NewVault() *Vault { return &Vault{} }
 func (v *Vault) after() *Vault {
 	next := NewVault()
 	if !v.Empty() {
-		next.placeholders, next.values, next.counts = maps.Clone(v.placeholders), map[string]string{}, maps.Clone(v.counts)
+		next.placeholders, next.counts = maps.Clone(v.placeholders), maps.Clone(v.counts)
+		next.values = map[string]string{}
 	}
 	return next
 }

@@ -129,7 +129,12 @@ func (c *Client) receiveOther(ctx context.Context, f *Fetch, ask Ask, stream int
 		return err
 	}
 	defer resp.Body.Close()
-	r := receiver{source{Reader: resp.Body}, to, partOf(f.Names, stream, ask.Streams), cursor{block: f.Format.BlockBytes}}
+	r := receiver{
+		from:  source{Reader: resp.Body},
+		to:    to,
+		names: partOf(f.Names, stream, ask.Streams),
+		place: cursor{block: f.Format.BlockBytes},
+	}
 	for err == nil {
 		err = r.next(ctx)
 	}

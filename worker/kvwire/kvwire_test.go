@@ -569,7 +569,8 @@ func TestTickets(t *testing.T) {
 	}
 }
 
-// onOtherProcessors runs tests once more: where sides of a fetch read ahead if they do not here, and the other way round.
+// onOtherProcessors runs tests once more: with processors to read ahead where there are too few here, and the other
+// way round.
 func onOtherProcessors(t *testing.T, tests ...func(*testing.T)) {
 	processors := 8
 	if readsAhead() {
