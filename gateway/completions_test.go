@@ -118,6 +118,9 @@ func TestCompletionEchoAlone(t *testing.T) {
 		if !strings.Contains(body, `"text":"a?"`) || strings.Contains(body, `"text":"x"`) {
 			t.Errorf("got %s", body)
 		}
+		s.complete(`,"prompt":["a?","b?"],"echo":true,"max_tokens":0`)
+		s.wantMetric("parley_output_tokens_total", "0")
+		s.wantMetric("parley_prompt_tokens_total", "8")
 	})
 }
 

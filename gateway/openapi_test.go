@@ -428,7 +428,7 @@ GET /v1/organization/projects/{project}/api_keys: List the keys of an organisati
 GET /v1/organization/projects/{project}/api_keys/{key}: Describe a key of an organisation
 DELETE /v1/organization/projects/{project}/api_keys/{key}: Delete a key of an organisation
 GET /v1/organization/projects/{project}/users: List the users of an organisation
-POST /v1/organization/projects/{project}/users/{user}: Change the limits of a user
+POST /v1/organization/projects/{project}/users/{user}: Block or unblock a user
 GET /admin/api/now: Show the current state of the server
 GET /admin/api/about: Show which features the server has
 GET /admin/api/server: Describe the process, its models and its settings

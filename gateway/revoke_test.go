@@ -1,12 +1,15 @@
 package gateway
 
 import (
+	"errors"
 	"io"
 	"strings"
 	"testing"
 	"time"
 
 	"parley/gateway/tenant"
+
+	"github.com/coder/websocket"
 )
 
 // TestStreamsEndWithTheirKey deletes, blocks or blocks the organisation of a key
@@ -80,7 +83,9 @@ func TestSocketsEndWithTheirKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	begun := time.Now()
-	if _, _, err := idle.Read(t.Context()); err == nil || time.Since(begun) > revokedWithin {
+	_, _, err := idle.Read(t.Context())
+	if closed, ok := errors.AsType[websocket.CloseError](err); !ok || closed.Code != websocket.StatusPolicyViolation ||
+		!strings.Contains(closed.Reason, "key of this request was deleted") || time.Since(begun) > revokedWithin {
 		t.Errorf("an idle connection ended after %v with %v", time.Since(begun), err)
 	}
 	s.wantIdle(w, begun)

@@ -15,6 +15,7 @@ import (
 	"parley"
 	"parley/gateway/hijack"
 	"parley/gateway/openai"
+	"parley/gateway/revoke"
 
 	"github.com/coder/websocket"
 )
@@ -104,7 +105,7 @@ func (s *socket) serve() {
 	defer g.sockets.leaveFor(s.key)
 	defer g.sockets.connections.OnStop(s.cancel)()
 	defer g.sockets.connections.OnEnding(s.drain)()
-	cancelled := context.AfterFunc(s.ctx, func() { s.hangUp("the connection has ended") })
+	cancelled := context.AfterFunc(s.ctx, s.hangUpByCause)
 	s.pings = time.AfterFunc(time.Hour, s.ping)
 	s.pings.Reset(g.config.KeepAlive) // from here on ping may use it
 	err := s.read()
@@ -120,9 +121,19 @@ func (s *socket) serve() {
 const closeWait = time.Second
 
 // hangUp ends the connection from this side. Reading then fails.
-func (s *socket) hangUp(why string) {
-	_ = s.wire.SetDeadline(time.Now().Add(closeWait)) // not every connection has one
-	_ = s.conn.Close(websocket.StatusGoingAway, why)  // whether the client agrees does not matter
+func (s *socket) hangUp(status websocket.StatusCode, why string) {
+	_ = s.wire.SetDeadline(time.Now().Add(closeWait))       // not every connection has one
+	_ = s.conn.Close(status, prefixOf(why, closeReasonMax)) // whether the client agrees does not matter
+}
+
+// hangUpByCause ends the connection as its context has ended, and tells a client whose key was deleted or blocked.
+func (s *socket) hangUpByCause() {
+	cause := context.Cause(s.ctx)
+	if e, ok := errors.AsType[*parley.Error](cause); ok && errors.Is(cause, revoke.ErrRevoked) {
+		s.hangUp(websocket.StatusPolicyViolation, e.Message)
+		return
+	}
+	s.hangUp(websocket.StatusGoingAway, "the connection has ended")
 }
 
 const shuttingDown = "the server is shutting down"
@@ -130,7 +141,7 @@ const shuttingDown = "the server is shutting down"
 // drain ends the connection after the answer that is being written, if there is one.
 func (s *socket) drain() {
 	if idle := s.frames.end(); idle {
-		s.hangUp(shuttingDown)
+		s.hangUp(websocket.StatusGoingAway, shuttingDown)
 	}
 }
 
@@ -141,7 +152,7 @@ func (s *socket) answerFrames() {
 		f, ok := s.frames.next()
 		if !ok {
 			if s.frames.isEnded() {
-				s.hangUp(shuttingDown)
+				s.hangUp(websocket.StatusGoingAway, shuttingDown)
 			}
 			return
 		}

@@ -85,9 +85,6 @@ func openShares(config Sharing, now func() time.Time, r *prometheus.Registry) (*
 // sharing returns what of a job may be shared under this configuration.
 func (s *shares) sharing(j *Task) SharePolicy {
 	p := j.Share
-	if s.isPublicModel(j.Requests[0].Model) {
-		p.Scope = ""
-	}
 	p.Repeatable = p.Repeatable || j.Requests[0].Sampling.Temperature == 0
 	// Of several prompts that are not repeatable, equal ones are meant to differ.
 	p.Private = p.Private || s.config.Off || j.Background || j.Requests[0].Embed ||

@@ -63,6 +63,9 @@ func (j *Job) begin(ctx context.Context, p *Query) (g *generation, err error) {
 		}
 		j.Record.AddPrompt(p.model.PromptTokens(r.Prompt))
 	}
+	if p.muted {
+		j.Record.WantsNoOutput()
+	}
 	j.Record.Handed()
 	work := j.run(ctx, p, 0, b)
 	j.Record.SetWaiter(work.Waiter)

@@ -76,7 +76,7 @@ func (j *Job) sharing(m *models.Model) infer.SharePolicy {
 	switch {
 	case j.share.salt != "":
 		p.Scope += "\x00salt\x00" + j.share.salt
-	case j.share.public:
+	case j.share.public || j.server.Pipeline.IsPublicModel(m.ID):
 		p.Scope = ""
 	}
 	return p

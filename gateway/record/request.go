@@ -63,6 +63,8 @@ type answerRecord struct {
 	tools  int
 
 	promptTokens, outputTokens int
+	// promptOnly: the client wants no tokens, so the one that a worker generates all the same is not counted.
+	promptOnly bool
 	// cachedAtFirst is what the first deltas of answers said that the cache had of their prompts.
 	cachedAtFirst int
 	usage         parley.Usage
@@ -165,6 +167,9 @@ func (q *Request) Constrain(format string, tools int) {
 // AddPrompt counts the tokens of a prompt.
 func (q *Request) AddPrompt(tokens int) { q.answer.promptTokens += tokens }
 
+// WantsNoOutput notes that the client asked for no tokens: what a worker generates all the same is not counted.
+func (q *Request) WantsNoOutput() { q.answer.promptOnly = true }
+
 // Recount replaces estimates by what was charged in the end.
 func (q *Request) Recount(u *parley.Usage) {
 	if q.answer.promptTokens > 0 && u.PromptTokens > 0 {
@@ -260,10 +265,12 @@ func (q *Request) Delta(choice int, came *infer.Step) {
 				m.promises.of[a.objective].first.see(a.firstToken)
 			}
 		}
-		a.outputTokens += n
 		a.shared.Store(came.Shared)
-		if !came.Shared {
-			m.outputTokens.Add(float64(n))
+		if !a.promptOnly {
+			a.outputTokens += n
+			if !came.Shared {
+				m.outputTokens.Add(float64(n))
+			}
 		}
 		q.tokens(choice, n, now)
 	}

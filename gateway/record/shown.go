@@ -36,7 +36,7 @@ func (q *Request) shown(end *End, code parley.Code, elapsed time.Duration) *admi
 	if q.err != nil {
 		l.Error = shortened(q.err.Error(), errorBytesMax)
 	}
-	if a.outputTokens > 0 {
+	if a.firstToken > 0 {
 		route := q.Routing()
 		l.Worker, l.WorkerReason = route.Worker, route.Reason
 	}
