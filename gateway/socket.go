@@ -126,8 +126,8 @@ func (s *socket) hangUp(status websocket.StatusCode, why string) {
 	_ = s.conn.Close(status, prefixOf(why, closeReasonMax)) // whether the client agrees does not matter
 }
 
-// hangUpByCause ends the connection because its context has ended. If its key was deleted or blocked, the client gets the
-// reason.
+// hangUpByCause ends the connection because its context has ended. If its key was deleted or blocked, the client
+// gets the reason.
 func (s *socket) hangUpByCause() {
 	cause := context.Cause(s.ctx)
 	if e, ok := errors.AsType[*parley.Error](cause); ok && errors.Is(cause, revoke.ErrRevoked) {
