@@ -9,10 +9,12 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -100,6 +102,8 @@ type rig struct {
 	put    func(ctx context.Context, blocks ...[]byte) error // nil for one that takes all
 	follow func(request string) (<-chan struct{}, bool)
 	asks   string // the request that computes the blocks
+	// connections is how many the server has accepted.
+	connections atomic.Int32
 }
 
 // run is called in a bubble, and returns when all goroutines of the rig have ended.
@@ -123,6 +127,11 @@ func (g *rig) run(t *testing.T, during func()) {
 			w.WriteHeader(http.StatusBadRequest)
 		}
 	})}
+	front.ConnState = func(_ net.Conn, now http.ConnState) {
+		if now == http.StateNew {
+			g.connections.Add(1)
+		}
+	}
 	go func() { _ = front.Serve(l) }()
 	g.client.HTTP = &http.Client{Transport: &tamper{client.Transport, g}}
 	during()

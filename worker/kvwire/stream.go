@@ -104,7 +104,7 @@ func (s *source) readShared(payload []byte, last bool) error {
 	return s.shared.read(payload, last)
 }
 
-// readEnd reads the last frame after all blocks.
+// readEnd reads the last frame after all blocks, and the end of the response: only then is its connection used again.
 func readEnd(from io.Reader) error {
 	var end [2]byte
 	if _, err := io.ReadFull(from, end[:]); err != nil {
@@ -113,6 +113,7 @@ func readEnd(from io.Reader) error {
 	if end != [2]byte{kindEnd, endWhole} {
 		return fmt.Errorf("%w: %x is not the end of all blocks", errMalformed, end)
 	}
+	_, _ = io.ReadFull(from, end[:1]) // whatever comes, all blocks have
 	return nil
 }
 

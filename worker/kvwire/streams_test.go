@@ -53,6 +53,28 @@ func TestBlocksComeInStreams(t *testing.T) {
 	}
 }
 
+// TestConnectionsAreUsedAgain fetches one prompt after another: the streams of the second come on the connections of
+// the first.
+func TestConnectionsAreUsedAgain(t *testing.T) {
+	for _, streams := range []int{1, StreamsMax} {
+		synctest.Test(t, func(t *testing.T) {
+			g := newStreamsRig(newShelf(9))
+			g.client.Streams = streams
+			g.run(t, func() {
+				for range 3 {
+					if n, err := g.fetch(t.Context()); n != 9 || err != nil {
+						t.Errorf("%d of 9 blocks came: %v", n, err)
+					}
+					synctest.Wait()
+				}
+			})
+			if n := int(g.connections.Load()); n != streams {
+				t.Errorf("%d connections for three fetches in %d streams", n, streams)
+			}
+		})
+	}
+}
+
 // TestStreamsOfBlocksThatAreGone ends where the first missing block should be, in whichever stream that is.
 func TestStreamsOfBlocksThatAreGone(t *testing.T) {
 	for held := range 9 {
