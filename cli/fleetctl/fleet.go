@@ -8,6 +8,8 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -84,15 +86,15 @@ func newFleetStatus() *cobra.Command {
 		},
 	}
 	s.Add(cmd)
-	cmd.Flags().BoolVar(&watch, "watch", false, "refresh every second, until Ctrl-C")
+	cmd.Flags().BoolVar(&watch, "watch", false,
+		"refresh every second, until Ctrl-C; a file or a pipe gets a table for each change")
 	return cmd
 }
 
-// watchFleet prints the table and news repeatedly, on a terminal in place, with word below
-// it.
+// watchFleet prints the table and news repeatedly, on a terminal in place, with word below it.
 func watchFleet(ctx context.Context, c *remote.Client, out io.Writer, word string, news func() string) error {
 	file, isFile := out.(*os.File)
-	onScreen := isFile && term.IsTerminal(file)
+	v := fleetView{out: out, inPlace: isFile && term.IsTerminal(file), word: word}
 	for {
 		workers, err := Standings(ctx, c)
 		if ctx.Err() != nil {
@@ -101,19 +103,8 @@ func watchFleet(ctx context.Context, c *remote.Client, out io.Writer, word strin
 		if err != nil {
 			return remote.StartHint(err)
 		}
-		if onScreen {
-			fmt.Fprint(out, "\x1b[H\x1b[2J")
-		} else if word != "" {
-			fmt.Fprint(out, word)
-			word = ""
-		}
-		fmt.Fprintln(out, time.Now().Format(time.TimeOnly))
-		if err := printStandings(out, workers); err != nil {
+		if err := v.show(workers, news(), time.Now()); err != nil {
 			return err
-		}
-		fmt.Fprint(out, news())
-		if onScreen {
-			fmt.Fprint(out, "\n"+word)
 		}
 		select {
 		case <-ctx.Done():
@@ -121,6 +112,41 @@ func watchFleet(ctx context.Context, c *remote.Client, out io.Writer, word strin
 		case <-time.After(time.Second):
 		}
 	}
+}
+
+// A fleetView shows a fleet as it changes.
+type fleetView struct {
+	out     io.Writer
+	inPlace bool   // on a terminal; a file gets a table for each change
+	word    string // below the table, or once before the first
+	shown   string // the latest table, without what changes by itself
+}
+
+func (v *fleetView) show(workers []fleet.Standing, news string, now time.Time) error {
+	if !v.inPlace {
+		still := slices.Clone(workers)
+		for i := range still {
+			still[i].UpSeconds = 0
+		}
+		var table strings.Builder
+		if err := printStandings(&table, still); err != nil || table.String()+news == v.shown {
+			return err
+		}
+		v.shown = table.String() + news
+	}
+	var page strings.Builder
+	page.WriteString(now.Format(time.TimeOnly) + "\n")
+	if err := printStandings(&page, workers); err != nil {
+		return err
+	}
+	page.WriteString(news)
+	if v.inPlace {
+		_, err := fmt.Fprint(v.out, "\x1b[H\x1b[2J", page.String(), "\n", v.word)
+		return err
+	}
+	_, err := fmt.Fprint(v.out, v.word, page.String())
+	v.word = ""
+	return err
 }
 
 func printStandings(out io.Writer, workers []fleet.Standing) error {
