@@ -36,7 +36,7 @@ func (s *simulation) run() (*Result, error) {
 		}
 		s.clock.after(0, t.probe)
 		s.recall(t)
-		for _, c := range t.crews {
+		for _, c := range t.scaled {
 			s.clock.after(c.spec.Every, func() { t.rescale(c) })
 		}
 	}
@@ -81,7 +81,7 @@ func newSimulation(sc *Scenario) (*simulation, error) {
 		s.crowds = append(s.crowds, c)
 	}
 	for _, t := range s.stations {
-		for _, c := range t.crews {
+		for _, c := range t.scaled {
 			if c.spec.Clairvoyant > 0 {
 				rate := func(at time.Duration) float64 { return s.requestRate(t, at) }
 				c.scaler = &clairvoyant{c.spec, t.ColdStart, rate}

@@ -32,7 +32,7 @@ func (c *clairvoyant) Plan(_ scale.State, now time.Time) scale.Sizing {
 // recall shows the scalers of a station the requests of the days before the scenario begins.
 func (s *simulation) recall(t *station) {
 	random := rand.New(rand.NewPCG(s.Seed, historyStream))
-	for _, c := range t.crews {
+	for _, c := range t.scaled {
 		arrived := uint64(0)
 		for at := -c.spec.History; at < 0; at += c.spec.Every {
 			mean := float64(s.requestRate(t, at) * c.spec.Every.Seconds())
@@ -64,7 +64,7 @@ func (s *simulation) requestRate(t *station, at time.Duration) (rate float64) {
 }
 
 // rescale asks the scaler how many workers there should be, and starts or drains some.
-func (t *station) rescale(c *crew) {
+func (t *station) rescale(c *scaledKind) {
 	plan := c.scaler.Plan(t.seen(c), t.clock.time())
 	for range plan.Workers - len(t.active(c.kind)) {
 		t.start(c.kind, t.ColdStart)
@@ -90,7 +90,7 @@ func (t *station) active(k *kind) (out []*worker) {
 
 // drain lets a worker finish what it has, and leave.
 func (t *station) drain(w *worker) {
-	idle := w.pass.plan == nil && len(w.guests.present) == 0
+	idle := w.pass.plan == nil && len(w.requests.present) == 0
 	if w.phase == starting || idle {
 		t.remove(w)
 		return
@@ -99,8 +99,8 @@ func (t *station) drain(w *worker) {
 	w.report()
 }
 
-// seen returns what the scaler of a crew is shown.
-func (t *station) seen(c *crew) scale.State {
+// seen returns what the scaler of a kind is shown.
+func (t *station) seen(c *scaledKind) scale.State {
 	state := scale.State{
 		Arrived: c.before + t.arrived,
 		Begun:   t.begun,
@@ -114,7 +114,7 @@ func (t *station) seen(c *crew) scale.State {
 			state.Starting++
 		case w.phase == ready:
 			state.Ready++
-			state.Streams += len(w.guests.present)
+			state.Streams += len(w.requests.present)
 		}
 	}
 	state.KV = t.memoryUsed(c.kind)

@@ -83,7 +83,7 @@ func TestHistory(t *testing.T) {
 		}
 		pool := r.stations[0]
 		r.recall(pool)
-		return pool.crews[0].scaler.Plan(pool.seen(pool.crews[0]), epoch).Expected
+		return pool.scaled[0].scaler.Plan(pool.seen(pool.scaled[0]), epoch).Expected
 	}
 	if without, with := expected(0), expected(48*time.Hour); without != 0 || with < 48 || with > 52 {
 		t.Errorf("%.2f requests/s are expected without history, and %.2f with: want 0, and about 50", without, with)

@@ -90,9 +90,9 @@ func TestNothingIsLost(t *testing.T) {
 		if err := w.plans.Check(); err != nil {
 			t.Error(err)
 		}
-		if n := w.plans.Use().InUse; n != 0 || len(w.guests.present) != 0 || w.guests.unbegun != 0 {
+		if n := w.plans.Use().InUse; n != 0 || len(w.requests.present) != 0 || w.requests.unbegun != 0 {
 			t.Errorf("worker %d has %d blocks in use, %d requests, %d tokens to begin", w.number, n,
-				len(w.guests.present), w.guests.unbegun)
+				len(w.requests.present), w.requests.unbegun)
 		}
 	}
 }

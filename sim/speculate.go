@@ -59,7 +59,7 @@ func (w *worker) guess() time.Duration {
 		by = spec.ByModel
 	}
 	g.writers, g.bets = g.writers[:0], g.bets[:0]
-	for _, r := range w.guests.present {
+	for _, r := range w.requests.present {
 		q := &r.seq
 		q.Draft = 0
 		if known && len(q.Table.Blocks) > 0 && len(q.Tokens) == q.Computed+1 && len(q.Tokens) > q.Prompt {

@@ -35,7 +35,7 @@ type station struct {
 	// parked are requests whose turn has come and for which no worker has room.
 	parked         []*request
 	arrived, begun uint64
-	crews          []*crew
+	scaled         []*scaledKind
 	answers        limit.Estimate // of their lengths
 	err            error
 }
@@ -45,8 +45,8 @@ type sizer interface {
 	Plan(state scale.State, now time.Time) scale.Sizing
 }
 
-// A crew is the workers of one kind, whose number follows the load.
-type crew struct {
+// A scaledKind is the workers of one kind, whose number follows the load.
+type scaledKind struct {
 	*kind
 	spec       *ScaleSpec
 	scaler     sizer
@@ -123,7 +123,7 @@ func (t *station) addCrew(k *kind, spec *ScaleSpec) error {
 		return nil
 	}
 	scaler, err := scale.New(spec.config(t.ColdStart, t.price))
-	t.crews = append(t.crews, &crew{kind: k, spec: spec, scaler: scaler})
+	t.scaled = append(t.scaled, &scaledKind{kind: k, spec: spec, scaler: scaler})
 	return err
 }
 
@@ -164,15 +164,15 @@ func (t *station) remove(w *worker) {
 // lose takes workers out at once, the first ones, and returns how many. Their requests
 // continue elsewhere.
 func (t *station) lose(n int) (lost int) {
-	var homeless []*request
+	var interrupted []*request
 	for _, w := range slices.Clone(t.workers) {
 		if lost < n && w.phase == ready {
 			t.remove(w)
-			homeless = append(homeless, w.lose()...)
+			interrupted = append(interrupted, w.lose()...)
 			lost++
 		}
 	}
-	for _, r := range homeless {
+	for _, r := range interrupted {
 		if r.isPromptAttempt() {
 			r.blocks.transfer.end() // its request computes the prompt itself
 			continue

@@ -72,10 +72,10 @@ func TestRolesLoseNothing(t *testing.T) {
 		if err := w.plans.Check(); err != nil {
 			t.Error(err)
 		}
-		if n := w.plans.Use().InUse; n != 0 || len(w.guests.present) != 0 ||
-			w.guests.unbegun+w.guests.promptAttempts != 0 {
+		if n := w.plans.Use().InUse; n != 0 || len(w.requests.present) != 0 ||
+			w.requests.unbegun+w.requests.promptAttempts != 0 {
 			t.Errorf("worker %d has %d blocks in use, %d requests, %d tokens to begin, %d prompts for others", w.number,
-				n, len(w.guests.present), w.guests.unbegun, w.guests.promptAttempts)
+				n, len(w.requests.present), w.requests.unbegun, w.requests.promptAttempts)
 		}
 		if w.kind == &s.stations[0].prompts {
 			prompts++

@@ -66,22 +66,22 @@ type exchange struct {
 // A worker is a scheduler and the passes that it plans.
 type worker struct {
 	*kind
-	number int
-	phase  phase
-	lost   bool // gone at once, with all that it was about to send
-	id     route.ID
-	plans  *sched.Scheduler
-	guests guests
-	pass   pass
-	told   changes
-	end    func()        // of the present pass
-	link   time.Duration // when all that is sent or received has come
-	read   int           // has no meaning: with it, reading ahead is not left out by the compiler
+	number   int
+	phase    phase
+	lost     bool // gone at once, with all that it was about to send
+	id       route.ID
+	plans    *sched.Scheduler
+	requests requests
+	pass     pass
+	reported changes
+	end      func()        // of the present pass
+	link     time.Duration // when all that is sent or received has come
+	read     int           // has no meaning: with it, reading ahead is not left out by the compiler
 }
 
-// guests are the requests that a worker was sent and that have not ended. joining and
+// requests are those that a worker was sent and that have not ended. joining and
 // leaving are those that the scheduler learns of before the next pass.
-type guests struct {
+type requests struct {
 	present, joining, leaving []*request
 	// unbegun are prompt tokens of requests without a first token.
 	unbegun int
@@ -146,7 +146,7 @@ func (w *worker) report() {
 	w.router.Report(w.id, route.Status{
 		Ready:         w.phase == ready,
 		UsedTokens:    w.plans.Use().InUse * blockTokens,
-		WaitingTokens: w.guests.unbegun,
+		WaitingTokens: w.requests.unbegun,
 		Running:       w.plans.Running(),
 		Role:          w.role,
 		Exchange:      exchange,
@@ -155,11 +155,11 @@ func (w *worker) report() {
 
 // lose ends the worker at once and returns the requests that it had.
 func (w *worker) lose() []*request {
-	present := w.guests.present
+	present := w.requests.present
 	for _, r := range present {
 		r.seat = seat{}
 	}
-	w.phase, w.lost, w.pass.plan, w.guests = gone, true, nil, guests{}
+	w.phase, w.lost, w.pass.plan, w.requests = gone, true, nil, requests{}
 	return present
 }
 
@@ -176,7 +176,7 @@ func (w *worker) await(r *request, x *transfer) {
 }
 
 func (w *worker) seat(r *request) {
-	g := &w.guests
+	g := &w.requests
 	r.seat, r.luck = seat{worker: w, place: len(g.present), reading: true}, spec.Luck{}
 	g.present = append(g.present, r)
 	g.unbegun += r.decision.Uncached
@@ -187,7 +187,7 @@ func (w *worker) seat(r *request) {
 
 // joins lets a request of the worker compute from the next pass on.
 func (w *worker) joins(r *request) {
-	w.guests.joining = append(w.guests.joining, r)
+	w.requests.joining = append(w.requests.joining, r)
 	if w.pass.plan == nil {
 		w.round()
 	}
@@ -197,7 +197,7 @@ func (w *worker) joins(r *request) {
 func (w *worker) release(r *request) {
 	w.begins(r)
 	w.router.Done(&r.decision)
-	g := &w.guests
+	g := &w.requests
 	last := len(g.present) - 1
 	g.present[r.seat.place] = g.present[last]
 	g.present[r.seat.place].seat.place = r.seat.place
@@ -212,7 +212,7 @@ func (w *worker) release(r *request) {
 // before the next pass.
 func (w *worker) giveUp(r *request) {
 	w.release(r)
-	g := &w.guests
+	g := &w.requests
 	if x := r.blocks.transfer; x != nil && x.request == r { // the scheduler does not know it
 		x.cancel()
 		return
@@ -234,7 +234,7 @@ func (w *worker) finish(r *request) {
 func (w *worker) begins(r *request) {
 	if r.seat.reading {
 		r.seat.reading = false
-		w.guests.unbegun -= r.decision.Uncached
+		w.requests.unbegun -= r.decision.Uncached
 		w.router.Computed(&r.decision)
 	}
 }
@@ -242,7 +242,7 @@ func (w *worker) begins(r *request) {
 // round begins a pass, if there is something to compute.
 func (w *worker) round() {
 	now := w.clock.time()
-	g := &w.guests
+	g := &w.requests
 	for _, r := range g.joining {
 		w.plans.Add(&r.seq, epoch.Add(r.times.sent))
 	}
@@ -297,7 +297,7 @@ func (w *worker) endPass() {
 		w.meter.passed(w.pass.took, w.pass.limit, preempted-w.pass.preempted)
 		w.pass.preempted = preempted
 	}
-	if w.guests.promptAttempts > 0 {
+	if w.requests.promptAttempts > 0 {
 		w.sendBlocks(plan)
 	}
 	for i := range plan.Parts {
@@ -308,7 +308,7 @@ func (w *worker) endPass() {
 		}
 	}
 	w.round()
-	if w.phase == draining && len(w.guests.present) == 0 {
+	if w.phase == draining && len(w.requests.present) == 0 {
 		w.left(w)
 	}
 }
@@ -324,7 +324,7 @@ func (w *worker) sendBlocks(plan *sched.Plan) {
 
 // reportBlocks gives the index what has changed in the cache.
 func (w *worker) reportBlocks() {
-	c := &w.told
+	c := &w.reported
 	if !w.up() || w.plans.Seq() == c.seq {
 		return
 	}
@@ -359,7 +359,7 @@ func (c *changes) collect(events func(func(kv.Event) bool), number int) {
 // restore gives the index all that the cache holds, and returns up to which change.
 func (w *worker) restore(index *kvindex.Index, number kvindex.Worker) uint64 {
 	seq, blocks := w.plans.Snapshot()
-	index.Restore(number, w.told.batch.Seq, func(yield func(kvindex.Event) bool) {
+	index.Restore(number, w.reported.batch.Seq, func(yield func(kvindex.Event) bool) {
 		for e := range blocks {
 			key := [1]parley.BlockKey{e.Hash.Key()}
 			if !yield(kvindex.Event{Kind: kvindex.Stored, Tier: kvindex.CacheTier(e.Tier), Keys: key[:]}) {
@@ -367,6 +367,6 @@ func (w *worker) restore(index *kvindex.Index, number kvindex.Worker) uint64 {
 			}
 		}
 	})
-	w.told.batch.Seq++
+	w.reported.batch.Seq++
 	return seq
 }

@@ -1,7 +1,7 @@
 // Package kv decides where the keys and values of tokens live: in which block
 // of which memory, for how long, and who may use them again. It only decides;
 // the memory is the backend's, and every copy it wants done is listed by
-// [Cache.Moves] for the edge to do; a [Ferry] keeps them until there is time.
+// [Cache.Moves] for the edge to do; a [CopyQueue] keeps them until there is time.
 //
 // # Blocks, nodes and tables
 //

@@ -24,7 +24,7 @@ func (c *Cache) forget(place int) {
 	if place < 0 || c.ghosts.ring[place].span == 0 {
 		return
 	}
-	id := c.exorcise(place)
+	id := c.removeGhost(place)
 	s := &c.cached.spans[id]
 	c.learn.lose(s.kind, s.bucket)
 	c.dropIfEmpty(id)
@@ -38,15 +38,15 @@ func (c *Cache) recall(h *parley.BlockHash) (hits uint8, ok bool) {
 		return 0, false
 	}
 	hits = c.ghosts.ring[place].hits
-	id := c.exorcise(place)
+	id := c.removeGhost(place)
 	s := &c.cached.spans[id]
 	c.learn.reuse(s.kind, s.bucket)
 	c.dropIfEmpty(id)
 	return hits, true
 }
 
-// exorcise takes a ghost out and returns its span.
-func (c *Cache) exorcise(place int) int32 {
+// removeGhost takes a ghost out and returns its span.
+func (c *Cache) removeGhost(place int) int32 {
 	g := &c.ghosts.ring[place]
 	id := g.span
 	c.ghosts.byKey.remove(g.key)

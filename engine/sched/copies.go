@@ -16,8 +16,8 @@ const (
 	copyShare = 0.5
 	// retryClaims is how many claims go by before a tier that was too slow is tried again.
 	retryClaims = 64
-	// ferryPlenty is how many copies may wait before every pass does some of them.
-	ferryPlenty = 256
+	// copiesPlenty is how many copies may wait before every pass does some of them.
+	copiesPlenty = 256
 	// idleCopies is how many copies are done at a time while nothing else is.
 	idleCopies = 32
 	// copyDoubt is a difference in time that is too small to tell from none.
@@ -84,7 +84,7 @@ func (s *Scheduler) LearnFrom(others []*kv.Reuse) { s.cache.LearnFrom(others) }
 // for it, and reports whether all are there.
 func (s *Scheduler) board(q *Seq) bool {
 	if q.boarding {
-		q.board(s.transfers.ferry.Waits(q.past()) > 0)
+		q.board(s.transfers.queue.Waits(q.past()) > 0)
 	}
 	if !q.boarding {
 		return true
@@ -92,7 +92,7 @@ func (s *Scheduler) board(q *Seq) bool {
 	most := time.Duration(copyShare * float64(s.limit()))
 	past := q.past()
 	for i := range past {
-		if s.transfers.ferry.Waits(past[i:i+1]) == 0 {
+		if s.transfers.queue.Waits(past[i:i+1]) == 0 {
 			continue
 		}
 		if s.cfg.Target > 0 && s.transfers.pace.planned >= most {
@@ -107,7 +107,7 @@ func (s *Scheduler) board(q *Seq) bool {
 // copyFor plans the copies that blocks wait for.
 func (s *Scheduler) copyFor(blocks []int32) {
 	before := len(s.pass.plan.Copies)
-	s.pass.plan.Copies = s.transfers.ferry.TakeFor(s.pass.plan.Copies, blocks)
+	s.pass.plan.Copies = s.transfers.queue.TakeFor(s.pass.plan.Copies, blocks)
 	for i := range s.pass.plan.Copies[before:] {
 		s.transfers.pace.planned += s.expect(&s.pass.plan.Copies[before+i])
 	}
@@ -116,19 +116,19 @@ func (s *Scheduler) copyFor(blocks []int32) {
 // evictions returns how long it takes to move away what still lies in the
 // blocks that a reader's next tokens will fill.
 func (s *Scheduler) evictions(q *Seq, tokens int) time.Duration {
-	if s.transfers.ferry.Len() == 0 {
+	if s.transfers.queue.Len() == 0 {
 		return 0
 	}
 	from := q.Computed + q.granted
-	waits := s.transfers.ferry.Waits(q.Table.Blocks[from/kv.BlockTokens : blocks(from+tokens)])
+	waits := s.transfers.queue.Waits(q.Table.Blocks[from/kv.BlockTokens : blocks(from+tokens)])
 	most := time.Duration(copyShare * float64(s.limit()))
 	return min(most, time.Duration(waits)*slices.Max(s.transfers.pace.block[kv.Device][kv.Host:]))
 }
 
 // planCopies plans the copies that the parts need, and a few others if many wait.
 func (s *Scheduler) planCopies() {
-	s.transfers.ferry.Add(s.cache.Moves())
-	if s.transfers.ferry.Len() == 0 {
+	s.transfers.queue.Add(s.cache.Moves())
+	if s.transfers.queue.Len() == 0 {
 		s.transfers.pace.planned = 0
 		return
 	}
@@ -136,8 +136,8 @@ func (s *Scheduler) planCopies() {
 		table := p.Seq.Table.Blocks
 		s.copyFor(table[p.Seq.Computed/kv.BlockTokens : blocks(p.Seq.Computed+p.Tokens)])
 	}
-	if s.transfers.ferry.Len() > ferryPlenty {
-		s.pass.plan.Copies = s.transfers.ferry.TakeOldest(s.pass.plan.Copies, s.transfers.ferry.Len()/ferryPlenty)
+	if s.transfers.queue.Len() > copiesPlenty {
+		s.pass.plan.Copies = s.transfers.queue.TakeOldest(s.pass.plan.Copies, s.transfers.queue.Len()/copiesPlenty)
 	}
 	s.transfers.pace.planned = 0
 }
@@ -148,18 +148,18 @@ func (s *Scheduler) planCopies() {
 func (s *Scheduler) Idle() *Plan {
 	s.pass.plan = Plan{Parts: s.pass.plan.Parts[:0], Expired: s.pass.plan.Expired[:0], Copies: s.pass.plan.Copies[:0]}
 	s.sealAll()
-	s.transfers.ferry.Add(s.cache.Moves())
-	if s.transfers.ferry.Len() == 0 && s.cache.Backup(idleCopies) > 0 {
-		s.transfers.ferry.Add(s.cache.Moves())
+	s.transfers.queue.Add(s.cache.Moves())
+	if s.transfers.queue.Len() == 0 && s.cache.Backup(idleCopies) > 0 {
+		s.transfers.queue.Add(s.cache.Moves())
 	}
-	s.pass.plan.Copies = s.transfers.ferry.TakeOldest(s.pass.plan.Copies, idleCopies)
+	s.pass.plan.Copies = s.transfers.queue.TakeOldest(s.pass.plan.Copies, idleCopies)
 	return &s.pass.plan
 }
 
 // Lost records that a copy could not be done because its source is damaged. All
 // sequences that wait for a copy of that block compute it again, and so will others.
 func (s *Scheduler) Lost(m kv.Move, now time.Time) {
-	slots := s.transfers.ferry.Void(m.Hash)
+	slots := s.transfers.queue.Void(m.Hash)
 	if m.To == kv.Device {
 		slots = append(slots, m.ToSlot)
 	}

@@ -76,8 +76,8 @@ func (s *Scheduler) Place(in *Intake, now time.Time) (slot int32, copies []kv.Mo
 		return 0, nil, false
 	}
 	slot = in.table.Blocks[at]
-	s.transfers.ferry.Add(s.cache.Moves())
-	return slot, s.transfers.ferry.TakeAt(nil, kv.Device, slot), true
+	s.transfers.queue.Add(s.cache.Moves())
+	return slot, s.transfers.queue.TakeAt(nil, kv.Device, slot), true
 }
 
 // Placed names the block that was written to the slot of [Scheduler.Place].
@@ -129,6 +129,6 @@ func (s *Scheduler) Locate(name parley.BlockHash) (t kv.Tier, slot int32, copies
 	if !ok {
 		return t, slot, nil, false
 	}
-	s.transfers.ferry.Add(s.cache.Moves())
-	return t, slot, s.transfers.ferry.TakeAt(nil, t, slot), true
+	s.transfers.queue.Add(s.cache.Moves())
+	return t, slot, s.transfers.queue.TakeAt(nil, t, slot), true
 }

@@ -87,7 +87,7 @@ func (s *Scheduler) Next(now time.Time) *Plan {
 	for _, q := range s.waiting {
 		q.note(why, now)
 	}
-	s.transfers.ferry.Add(s.cache.Moves())
+	s.transfers.queue.Add(s.cache.Moves())
 	tokens, outputs := s.cfg.StepTokens, s.cfg.StepOutputs
 	s.planWriters(&tokens, &outputs, now)
 	for i := range s.pass.plan.Parts {

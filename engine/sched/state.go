@@ -87,7 +87,7 @@ type seats struct {
 // the room for blocks that come from other workers.
 type transfers struct {
 	pace    copyPace
-	ferry   kv.Ferry
+	queue   kv.CopyQueue
 	intakes []*Intake
 }
 

@@ -8,16 +8,16 @@ import (
 	"parley"
 )
 
-// TestFerryKeepsOrder does random copies at once in one memory and through a
-// ferry in another. Whatever a ferry is asked for first, the device blocks it
+// TestCopyQueueKeepsOrder does random copies at once in one memory and through a
+// queue in another. Whatever a queue of copies is asked for first, the device blocks it
 // was asked for must then be equal, and in the end everything.
-func TestFerryKeepsOrder(t *testing.T) {
+func TestCopyQueueKeepsOrder(t *testing.T) {
 	const slots = 6
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 9))
 		cfg := Config{Blocks: slots, HostBlocks: slots, DiskBlocks: slots, BlockTokens: 1}
 		direct, ferried := newFakeMemory(cfg), newFakeMemory(cfg)
-		var f Ferry
+		var f CopyQueue
 		for step := range 100 {
 			m := Move{From: Tier(rng.IntN(int(tiers))), To: Tier(rng.IntN(int(tiers))),
 				FromSlot: int32(rng.IntN(slots)), ToSlot: int32(rng.IntN(slots))}
@@ -54,9 +54,9 @@ func TestFerryKeepsOrder(t *testing.T) {
 	}
 }
 
-func TestFerryVoidsLostContent(t *testing.T) {
+func TestCopyQueueVoidsLostContent(t *testing.T) {
 	lost, other := parley.BlockHash{1}, parley.BlockHash{2}
-	var f Ferry
+	var f CopyQueue
 	f.Add([]Move{
 		{Hash: lost, From: Disk, To: Device, FromSlot: 1, ToSlot: 2},
 		{Hash: lost, From: Device, To: Host, FromSlot: 2, ToSlot: 3},
@@ -68,6 +68,6 @@ func TestFerryVoidsLostContent(t *testing.T) {
 		t.Errorf("left to do: %v, %d wait", got, f.Len())
 	}
 	if got := f.TakeOldest(nil, 5); slices.ContainsFunc(got, func(Move) bool { return true }) {
-		t.Errorf("an empty ferry gave %v", got)
+		t.Errorf("an empty queue gave %v", got)
 	}
 }
