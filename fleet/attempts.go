@@ -37,8 +37,8 @@ func (l *attempt) keep(ctx context.Context, now time.Time) context.Context {
 }
 
 // leaves notes that an attempt ended because its request did.
-func (l *attempt) leaves(ctx context.Context, v judgement, now time.Time) {
-	if v == told && ctx.Err() != nil {
+func (l *attempt) leaves(ctx context.Context, v attemptVerdict, now time.Time) {
+	if v == final && ctx.Err() != nil {
 		l.record.close(left, nil, now)
 	}
 }

@@ -96,7 +96,7 @@ func TestAttemptsThatEndBadly(t *testing.T) {
 		f := newFleet(t, Config{SlowStart: -1}, joiner("w0", w))
 		w.set(parley.Errorf(parley.InvalidRequest, "no"), 0)
 		attempts, _, err := travel(t.Context(), f, ask(100))
-		if err == nil || len(attempts) != 1 || attempts[0].End != "told" || attempts[0].Why != "no" ||
+		if err == nil || len(attempts) != 1 || attempts[0].End != "final" || attempts[0].Why != "no" ||
 			attempts[0].Tokens != 0 {
 			t.Errorf("error %v, attempts %+v", err, attempts)
 		}

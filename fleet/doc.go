@@ -13,12 +13,12 @@
 //
 //	send.go      pick, send, and retry after a failure: a dispatch
 //	hedge.go     two workers at once, if enabled
-//	said.go      a partial answer, and how it is resumed elsewhere
+//	partial.go   a partial answer, and how it is resumed elsewhere
 //	fetch.go     where the worker fetches blocks from that it lacks
 //	prefill.go   a prompt that another worker computes first
 //	reuse.go     what workers learn from each other about evicting blocks
 //	judge.go     what a failure means: retry elsewhere, or fail the request
-//	ordeal.go    whether a request kills workers (poison), or is unlucky
+//	poison.go    whether a request kills workers, or was there by chance
 //	withdraw.go  withdraws requests that workers have not begun ([parley/fleet/withdraw])
 //	budget.go    the budget of recomputation after failures
 //	health.go    probes; which workers are up, warming up, draining or lost

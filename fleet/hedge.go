@@ -11,7 +11,7 @@ import (
 // if enabled, before the first token, and not for requests that ask for progress, which
 // would be that of two.
 func (t *dispatch) hedges() bool {
-	return t.fleet.cfg.HedgeAfter > 0 && !t.said.begun() && t.moves == 0 && !t.r.Progress
+	return t.fleet.cfg.HedgeAfter > 0 && !t.partial.begun() && t.moves == 0 && !t.r.Progress
 }
 
 // A runner is an attempt that runs beside another.
@@ -107,7 +107,7 @@ func (t *dispatch) race(ctx context.Context, l *attempt) *attempt {
 	}
 	v := judge(ctx, winner.attempt.flow.context, h.err)
 	if v == lost {
-		t.ordeal.hedgeLost()
+		t.poison.hedgeLost()
 	}
 	t.letGo(winner, v, h.err)
 	h, ok = <-loser.heard
@@ -155,7 +155,7 @@ func (f *Fleet) giveBack(l *attempt, tokens int) {
 }
 
 // letGo ends a runner whose answer is not wanted.
-func (t *dispatch) letGo(r *runner, v judgement, err error) {
+func (t *dispatch) letGo(r *runner, v attemptVerdict, err error) {
 	r.attempt.flow.cancel(nil)
 	t.fleet.background.Go(func() {
 		<-r.done

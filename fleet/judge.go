@@ -21,14 +21,14 @@ var (
 	errWithdrawn = errors.New("the request was withdrawn")
 )
 
-// A judgement is what the end of an attempt means for the dispatch and for the worker.
-type judgement uint8
+// An attemptVerdict is what the end of an attempt means for the dispatch and for the worker.
+type attemptVerdict uint8
 
 const (
-	// arrived: the answer is complete, or its reader has left.
-	arrived judgement = iota
-	// told: the client is told the error; another worker would say the same.
-	told
+	// answered: the answer is complete, or its reader has left.
+	answered attemptVerdict = iota
+	// final: the error is for the client; with another worker it would be the same.
+	final
 	// refused: the worker is too busy, or has not the model. Another may.
 	refused
 	// failed: the worker answered with an error. Another may not.
@@ -43,10 +43,10 @@ const (
 
 // judge says what an error means. ctx is the client's, attempt the one that ended
 // when we broke the answer off.
-func judge(ctx, attempt context.Context, err error) judgement {
+func judge(ctx, attempt context.Context, err error) attemptVerdict {
 	switch cause := context.Cause(attempt); {
 	case ctx.Err() != nil:
-		return told
+		return final
 	case errors.Is(cause, errWithdrawn):
 		return withdrawn
 	case errors.Is(cause, errMoved), errors.Is(cause, errUnseated):
@@ -77,7 +77,7 @@ func judge(ctx, attempt context.Context, err error) judgement {
 	case parley.Internal, parley.Cancelled:
 		return failed
 	}
-	return told
+	return final
 }
 
 // isBroken reports whether an error says that a connection could not be made, or
@@ -90,14 +90,14 @@ func isBroken(err error) bool {
 var errCut = errors.New("the worker ended the answer before it was complete")
 
 // String says how an attempt ended, as the log of attempts has it.
-func (v judgement) String() string {
+func (v attemptVerdict) String() string {
 	return [...]string{
-		arrived: "done",
-		told:    "told",
-		refused: "refused",
-		failed:  "failed",
-		lost:    "lost",
-		moved:   "moved",
+		answered: "done",
+		final:    "final",
+		refused:  "refused",
+		failed:   "failed",
+		lost:     "lost",
+		moved:    "moved",
 
 		withdrawn: "withdrawn",
 	}[v]

@@ -17,7 +17,7 @@ import (
 // prefillable reports whether the prompt of a dispatch can be computed apart from its answer.
 func (t *dispatch) prefillable() bool {
 	r := t.r
-	return !t.said.begun() && t.beside == nil && !r.Embed && !r.PromptLogprobs && r.SinkTokens == 0
+	return !t.partial.begun() && t.beside == nil && !r.Embed && !r.PromptLogprobs && r.SinkTokens == 0
 }
 
 // promptEnd is how long the end of an answer waits for the worker that has computed its
@@ -81,7 +81,7 @@ func (t *dispatch) withPrompt(ctx context.Context, l, p *attempt, cancel context
 }
 
 // computePrompt has the prompt of r computed by the worker of an attempt, and says how that ended.
-func (t *dispatch) computePrompt(ctx context.Context, p *attempt, r *parley.Request) (v judgement, err error) {
+func (t *dispatch) computePrompt(ctx context.Context, p *attempt, r *parley.Request) (v attemptVerdict, err error) {
 	f := t.fleet
 	v, err = failed, errCut // unless it ends otherwise
 	panicked := guarded(func() error {
@@ -90,8 +90,8 @@ func (t *dispatch) computePrompt(ctx context.Context, p *attempt, r *parley.Requ
 				v, err = judge(ctx, p.flow.context, fault), fault
 				return nil
 			}
-			if p.record.hear(&d, f.cfg.Now()); d.Usage != nil {
-				v, err = arrived, nil
+			if p.record.observe(&d, f.cfg.Now()); d.Usage != nil {
+				v, err = answered, nil
 			}
 		}
 		return nil
@@ -101,7 +101,7 @@ func (t *dispatch) computePrompt(ctx context.Context, p *attempt, r *parley.Requ
 	}
 	p.record.Tokens = 0 // the client sees none of them
 	f.finish(p, v, err, false)
-	f.prefilled(p, v == arrived)
+	f.prefilled(p, v == answered)
 	return v, err
 }
 
@@ -205,7 +205,7 @@ func (t *dispatch) promptFirst(ctx context.Context, l, p *attempt, r *parley.Req
 			yield(parley.Delta{}, cause)
 			return
 		}
-		if v == arrived {
+		if v == answered {
 			r = new(*r)
 			r.Handoff = &parley.Handoff{Fields: prompt.Handoff.Fields}
 		} else {
@@ -216,7 +216,7 @@ func (t *dispatch) promptFirst(ctx context.Context, l, p *attempt, r *parley.Req
 }
 
 // unpaired notes that a worker does not get a prompt that another one was to compute.
-func (f *Fleet) unpaired(l, p *attempt, v judgement, err error) {
+func (f *Fleet) unpaired(l, p *attempt, v attemptVerdict, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if v == failed {
@@ -239,10 +239,10 @@ func (t *dispatch) meet(ctx context.Context, l, p *attempt, cancel context.Cance
 		done := make(chan error, 1)
 		go func() {
 			defer close(done)
-			if v, err := t.computePrompt(ctx, p, prompt); v == told {
+			if v, err := t.computePrompt(ctx, p, prompt); v == final {
 				done <- err
 				give(err)
-			} else if v != arrived {
+			} else if v != answered {
 				err = &promptError{p.member.Name, p.decision.Worker, err}
 				done <- err
 				give(err)

@@ -77,7 +77,7 @@ func TestAPromptIsComputedBesideItsAnswer(t *testing.T) {
 			attempts: map[string]string{"prefill": "withdrawn", "decode": "done"},
 		},
 		"the client leaves": {leaves: true, stays: true,
-			attempts: map[string]string{"prefill": "told", "decode": "left"}},
+			attempts: map[string]string{"prefill": "final", "decode": "left"}},
 		"decode fails": {fails: true, stays: true, cached: 496,
 			attempts: map[string]string{"prefill": "done", "decode": "failed"}},
 	} {

@@ -15,11 +15,11 @@ import (
 
 func (f *Fleet) newDispatch(r *parley.Request, pool string) *dispatch {
 	return &dispatch{
-		fleet:  f,
-		r:      r,
-		pool:   pool,
-		said:   newPartialAnswer(r, f.cfg.Now()),
-		ordeal: poisonCheck{from: f.deaths.Load()},
+		fleet:   f,
+		r:       r,
+		pool:    pool,
+		partial: newPartialAnswer(r, f.cfg.Now()),
+		poison:  poisonCheck{from: f.deaths.Load()},
 	}
 }
 
@@ -27,7 +27,7 @@ func (f *Fleet) newDispatch(r *parley.Request, pool string) *dispatch {
 func (t *dispatch) run(ctx context.Context, yield func(parley.Delta, error) bool) {
 	defer func() { t.fleet.settled(t) }()
 	for {
-		l, err := t.board(ctx)
+		l, err := t.pickWorker(ctx)
 		if err != nil {
 			yieldLast(yield, nil, nil, err)
 			return
@@ -35,15 +35,15 @@ func (t *dispatch) run(ctx context.Context, yield func(parley.Delta, error) bool
 		if t.open(ctx, l); t.hedges() {
 			l = t.race(ctx, l)
 		}
-		v, err := t.ride(ctx, l, yield)
+		v, err := t.runAttempt(ctx, l, yield)
 		switch {
-		case v == arrived:
+		case v == answered:
 			return
-		case v != told && t.said.complete():
-			yieldLast(yield, nil, t.arrive(l, nil), nil)
+		case v != final && t.partial.complete():
+			yieldLast(yield, nil, t.totalUsage(l, nil), nil)
 			return
-		case v != told:
-			err = t.again(ctx, l, v, err)
+		case v != final:
+			err = t.failover(ctx, l, v, err)
 		}
 		if err != nil {
 			yieldLast(yield, l.routing, nil, err) // who failed
@@ -69,12 +69,12 @@ func (t *dispatch) open(ctx context.Context, l *attempt) {
 	if l.member.Withdraws {
 		bounded = parley.WithWithdrawal(bounded, &l.back.request)
 	}
-	r := t.said.request(t.r, l.member.Resume)
+	r := t.partial.request(t.r, l.member.Resume)
 	if l.flow.blocks.source != nil {
 		r = new(*r)
 		r.Fetch = l.flow.blocks.source
 	}
-	if waited := now.Sub(t.said.began); waited >= time.Millisecond && !t.said.begun() {
+	if waited := now.Sub(t.partial.began); waited >= time.Millisecond && !t.partial.begun() {
 		r = new(*r)
 		r.Waited += waited // with other workers, or for this one
 	}
@@ -86,17 +86,17 @@ func (t *dispatch) open(ctx context.Context, l *attempt) {
 	t.fleet.begin(l, cancel)
 }
 
-// ride has one worker answer, as far as it gets.
-func (t *dispatch) ride(
+// runAttempt has one worker answer, as far as it gets.
+func (t *dispatch) runAttempt(
 	ctx context.Context, l *attempt, yield func(parley.Delta, error) bool,
-) (judgement, error) {
+) (attemptVerdict, error) {
 	defer l.flow.cancel(nil)
-	a := &ride{
+	a := &attemptRun{
 		dispatch: t,
 		attempt:  l,
 		ctx:      ctx,
 		yield:    yield,
-		silence:  stallTimer{most: t.fleet.cfg.StallMax, cancel: l.flow.cancel},
+		stall:    stallTimer{most: t.fleet.cfg.StallMax, cancel: l.flow.cancel},
 		verdict:  failed,
 		err:      errCut,
 	}
@@ -104,79 +104,79 @@ func (t *dispatch) ride(
 		l.leaves(ctx, a.verdict, t.fleet.cfg.Now())
 		t.fleet.finish(l, a.verdict, a.err, t.failedBefore(l))
 	}()
-	defer a.silence.stop()
+	defer a.stall.stop()
 	l.flow.stream(a.take)
 	switch {
 	case a.over:
 	case a.complete:
-		a.verdict, a.err = arrived, nil
+		a.verdict, a.err = answered, nil
 	case ctx.Err() != nil:
-		a.verdict, a.err = told, context.Cause(ctx)
+		a.verdict, a.err = final, context.Cause(ctx)
 	default:
 		a.verdict = judge(ctx, l.flow.context, errCut)
 	}
 	return a.verdict, a.err
 }
 
-// A ride is a dispatch while one worker answers it.
-type ride struct {
+// An attemptRun is a dispatch while one worker answers it.
+type attemptRun struct {
 	*dispatch
 	attempt *attempt
 	ctx     context.Context
 	yield   func(parley.Delta, error) bool
-	silence stallTimer
+	stall   stallTimer
 	// verdict and err say how it ended: failed, unless it is seen to end otherwise, as when the worker panics. They
 	// are known once over is set.
-	verdict  judgement
+	verdict  attemptVerdict
 	err      error
 	over     bool
 	complete bool
 }
 
-// end notes how the ride ended.
-func (a *ride) end(v judgement, err error) (more bool) {
+// end notes how the attempt ended.
+func (a *attemptRun) end(v attemptVerdict, err error) (more bool) {
 	a.over, a.verdict, a.err = true, v, err
 	return false
 }
 
-// take takes what the worker says.
-func (a *ride) take(d parley.Delta, fault error) (more bool) {
+// take takes a delta of the worker, or why there is none.
+func (a *attemptRun) take(d parley.Delta, fault error) (more bool) {
 	f, l := a.fleet, a.attempt
-	a.silence.disarm()
+	a.stall.disarm()
 	now := f.cfg.Now()
 	if d.Transfer != nil {
 		f.fetched(l, d.Transfer)
 	}
-	l.record.hear(&d, now)
+	l.record.observe(&d, now)
 	if fault != nil {
 		return a.end(judge(a.ctx, l.flow.context, fault), fault)
 	}
-	if !a.dispatch.take(l, &d, now) {
+	if !a.note(l, &d, now) {
 		return a.end(withdrawn, errWithdrawn)
 	}
 	a.complete = a.complete || d.Usage != nil
 	if !a.yield(d, nil) {
-		return a.end(arrived, nil)
+		return a.end(answered, nil)
 	}
-	if a.said.pieces() > 0 {
-		a.silence.arm()
+	if a.partial.pieces() > 0 {
+		a.stall.arm()
 	}
 	return true
 }
 
-// take notes a delta, and puts right what a worker cannot know. It reports false if the
+// note adds a delta to the partial answer, and corrects what a worker cannot know. It reports false if the
 // attempt was withdrawn before its first token.
-func (t *dispatch) take(l *attempt, d *parley.Delta, now time.Time) bool {
+func (t *dispatch) note(l *attempt, d *parley.Delta, now time.Time) bool {
 	if n := d.Count(); n > 0 && !t.fleet.earn(l, n, now) {
 		return false
 	}
 	d.CachedTokens = t.cachedAtFirst(l, d)
-	t.said.add(d, now)
+	t.partial.add(d, now)
 	if !l.shown {
 		l.shown, d.Routing = true, l.routing
 	}
 	if d.Usage != nil {
-		d.Usage = t.arrive(l, d.Usage)
+		d.Usage = t.totalUsage(l, d.Usage)
 	}
 	return true
 }
@@ -184,7 +184,7 @@ func (t *dispatch) take(l *attempt, d *parley.Delta, now time.Time) bool {
 // cachedAtFirst returns what the first delta of an answer says of its prompt: nothing where another
 // worker had begun the answer, and without what a worker for prompts has just computed.
 func (t *dispatch) cachedAtFirst(l *attempt, d *parley.Delta) int {
-	if t.said.begun() {
+	if t.partial.begun() {
 		return 0
 	}
 	if came := l.record.Transfer; came != nil && l.flow.blocks.prompt != nil {
@@ -208,11 +208,11 @@ func (f *Fleet) earn(l *attempt, n int, now time.Time) bool {
 	return true
 }
 
-// arrive returns the usage of the whole dispatch.
-func (t *dispatch) arrive(l *attempt, last *parley.Usage) *parley.Usage {
+// totalUsage returns the usage of the whole dispatch.
+func (t *dispatch) totalUsage(l *attempt, last *parley.Usage) *parley.Usage {
 	u := last
 	if last == nil || t.moves > 0 {
-		u = t.said.usage(t.r, last, t.fleet.cfg.Now())
+		u = t.partial.usage(t.r, last, t.fleet.cfg.Now())
 	} else {
 		u = new(*last)
 		if t.back.times > 0 {
@@ -225,13 +225,13 @@ func (t *dispatch) arrive(l *attempt, last *parley.Usage) *parley.Usage {
 	return u
 }
 
-// again decides whether another worker should resume, and waits until it may. The
+// failover decides whether another worker should resume, and waits until it may. The
 // error it returns is for the client.
-func (t *dispatch) again(ctx context.Context, l *attempt, v judgement, err error) error {
+func (t *dispatch) failover(ctx context.Context, l *attempt, v attemptVerdict, err error) error {
 	f := t.fleet
-	if t.said.pieces() > t.heard {
+	if t.partial.pieces() > t.piecesBefore {
 		t.tries = 0
-		t.ordeal.reset()
+		t.poison.reset()
 	}
 	if v == withdrawn && t.back.times < withdraw.Most {
 		if id, ok := l.member.seat(t.r.Model); ok && l.back.ahead == nil {
@@ -242,7 +242,7 @@ func (t *dispatch) again(ctx context.Context, l *attempt, v judgement, err error
 	t.moves++
 	switch v {
 	case lost:
-		t.ordeal.add(l.blame, f.deaths.Load())
+		t.poison.add(l.blame, f.deaths.Load())
 	case failed, refused, withdrawn: // the last one gives back what it was not asked for
 		t.tries++
 	}
@@ -250,13 +250,13 @@ func (t *dispatch) again(ctx context.Context, l *attempt, v judgement, err error
 		t.failedAt = append(t.failedAt, l.member)
 	}
 	switch {
-	case t.said.begun() && (l.member.TextOnly || t.said.texts > 0):
+	case t.partial.begun() && (l.member.TextOnly || t.partial.texts > 0):
 		return &parley.Error{Code: parley.Unavailable,
 			Message: "The worker generating this answer was lost, and answers from this kind of worker cannot be " +
 				"resumed. Retry the request."}
 	case t.tries >= f.cfg.Tries:
 		return err
-	case t.ordeal.exceeded(f.cfg.Losses):
+	case t.poison.exceeded(f.cfg.Losses):
 		return &parley.Error{Code: parley.Unavailable, Wait: -1,
 			Message: "Every worker that got this request was lost before the first token, so it is not retried."}
 	}
@@ -265,21 +265,21 @@ func (t *dispatch) again(ctx context.Context, l *attempt, v judgement, err error
 		t.avoid = append(t.avoid, p.id)
 	} else if id, ok := l.member.seat(t.r.Model); ok {
 		t.avoid = append(t.avoid, id)
-		if v == moved && t.said.pieces() > t.heard { // its worker has written the last token
+		if v == moved && t.partial.pieces() > t.piecesBefore { // its worker has written the last token
 			t.heldBy = []route.ID{id}
 		}
 	}
 	t.instead = t.elsewhere(v, err)
 	f.metrics.moved(v)
-	f.cfg.Log.Info("failover", "request", t.r.ID, "worker", l.member.Name, "error", err, "tokens", t.said.pieces(),
+	f.cfg.Log.Info("failover", "request", t.r.ID, "worker", l.member.Name, "error", err, "tokens", t.partial.pieces(),
 		"moves", t.moves)
 	f.mu.Lock()
-	wait := f.budgetOf(l).spend(t.said.work(t.r), f.cfg.Now())
+	wait := f.budgetOf(l).spend(t.partial.work(t.r), f.cfg.Now())
 	f.mu.Unlock()
 	if wait > 0 {
 		f.metrics.delayed.Inc()
 	}
-	if !sleep(ctx, max(wait, backoff(t.ordeal.blame))) {
+	if !sleep(ctx, max(wait, backoff(t.poison.blame))) {
 		return context.Cause(ctx)
 	}
 	return nil
@@ -298,20 +298,20 @@ const (
 )
 
 // elsewhere returns the error after which another model is asked, instead of the same workers again; nil if none is.
-func (t *dispatch) elsewhere(v judgement, err error) error {
+func (t *dispatch) elsewhere(v attemptVerdict, err error) error {
 	if v == lost {
 		if _, known := errors.AsType[*parley.Error](err); !known {
 			err = parley.Errorf(parley.Unavailable, "The worker was lost: %v.", err)
 		}
 	}
-	if t.said.begun() || v == moved || v == withdrawn || !slices.Contains(t.r.Elsewhere, parley.CodeOf(err)) {
+	if t.partial.begun() || v == moved || v == withdrawn || !slices.Contains(t.r.Elsewhere, parley.CodeOf(err)) {
 		return nil
 	}
 	return err
 }
 
-// board picks a worker, and waits for one if need be.
-func (t *dispatch) board(ctx context.Context) (*attempt, error) {
+// pickWorker picks a worker, and waits for one if need be.
+func (t *dispatch) pickWorker(ctx context.Context) (*attempt, error) {
 	f := t.fleet
 	asked := f.cfg.Now()
 	query := t.query()
@@ -320,7 +320,7 @@ func (t *dispatch) board(ctx context.Context) (*attempt, error) {
 		f.settled(t)
 		if err == nil {
 			l.record.asked = asked
-			t.heard = t.said.pieces()
+			t.piecesBefore = t.partial.pieces()
 			return l, nil
 		}
 		none, waits := errors.AsType[*route.NoWorker](err)
@@ -341,7 +341,7 @@ func (t *dispatch) board(ctx context.Context) (*attempt, error) {
 // patience is how long the dispatch waits for a worker. One that has not begun waits
 // for less time where no worker of its pools is up: its client can ask again.
 func (t *dispatch) patience(none *route.NoWorker) time.Duration {
-	if t.said.begun() || none.Refused[route.NoRoom] > 0 || t.fleet.sleeps(t.r) {
+	if t.partial.begun() || none.Refused[route.NoRoom] > 0 || t.fleet.sleeps(t.r) {
 		return t.fleet.cfg.WaitMax
 	}
 	if slices.Contains(t.r.Elsewhere, parley.Unavailable) {
@@ -371,7 +371,7 @@ func (f *Fleet) refusal(r *parley.Request, err error) error {
 // query is what the router is asked: the prompt as the worker would see it.
 func (t *dispatch) query() *route.Request {
 	tokens := t.r.Prompt
-	if more := t.said.longest(); len(more) > 0 {
+	if more := t.partial.longest(); len(more) > 0 {
 		tokens = slices.Concat(tokens, more)
 	}
 	q := query(t.r, tokens, t.fleet.blockSizes())
@@ -449,12 +449,12 @@ func (f *Fleet) choose(t *dispatch, q *route.Request, now time.Time) (route.Deci
 // unable lists the seats that cannot resume what has begun, and that of the worker
 // which answers already.
 func (f *Fleet) unable(t *dispatch) (ids []route.ID) {
-	begun := t.said.begun()
+	begun := t.partial.begun()
 	if !begun && t.beside == nil {
 		return nil
 	}
 	for _, m := range f.members {
-		if id, ok := m.seat(t.r.Model); ok && (m == t.beside || begun && !t.said.resumable(t.r, m.Resume)) {
+		if id, ok := m.seat(t.r.Model); ok && (m == t.beside || begun && !t.partial.resumable(t.r, m.Resume)) {
 			ids = append(ids, id)
 		}
 	}
@@ -518,7 +518,7 @@ func (t *dispatch) failedBefore(l *attempt) bool { return slices.Contains(t.fail
 
 // finish notes how an attempt ended. A failure that comes again with the same request speaks against the request, not
 // against the worker.
-func (f *Fleet) finish(l *attempt, v judgement, err error, again bool) {
+func (f *Fleet) finish(l *attempt, v attemptVerdict, err error, again bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m, now := l.member, f.cfg.Now()
@@ -532,7 +532,7 @@ func (f *Fleet) finish(l *attempt, v judgement, err error, again bool) {
 		}
 	}
 	switch v {
-	case arrived:
+	case answered:
 		m.breaker.Done(true, now)
 	case failed:
 		m.totals.failed++
@@ -551,7 +551,7 @@ func (f *Fleet) finish(l *attempt, v judgement, err error, again bool) {
 	default:
 		m.breaker.Abandon()
 	}
-	if v != arrived && v != told && v != withdrawn {
+	if v != answered && v != final && v != withdrawn {
 		m.totals.moved++
 	}
 	f.release(m)

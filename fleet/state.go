@@ -100,9 +100,9 @@ type seat struct {
 // A dispatch is one request on its way through the fleet, from worker to worker if
 // need be.
 type dispatch struct {
-	fleet *Fleet
-	r     *parley.Request
-	said  partialAnswer
+	fleet   *Fleet
+	r       *parley.Request
+	partial partialAnswer
 	seatHistory
 	// instead is why the last of them did, if another model is asked after that; nil if not.
 	instead error
@@ -112,9 +112,9 @@ type dispatch struct {
 	// and moves that we wanted.
 	tries, moves int
 	back         returns
-	ordeal       poisonCheck
-	// heard is how many pieces there were when the last attempt began.
-	heard int
+	poison       poisonCheck
+	// piecesBefore is how many pieces there were when the last attempt began.
+	piecesBefore int
 	// pool is the one that is asked first; empty for the first that admits the request.
 	pool string
 }
@@ -237,7 +237,7 @@ type metrics struct {
 	handedTokens prometheus.Counter
 }
 
-func (m *metrics) moved(v judgement) {
+func (m *metrics) moved(v attemptVerdict) {
 	m.moves.WithLabelValues([...]string{
 		refused:   "refused",
 		failed:    "failed",
@@ -413,7 +413,7 @@ func (b *returns) sent(now time.Time) {
 
 func (q *returnLine) enter(t *dispatch) {
 	at, _ := slices.BinarySearchFunc(q.dispatches, t, func(a, b *dispatch) int {
-		return a.said.began.Compare(b.said.began)
+		return a.partial.began.Compare(b.partial.began)
 	})
 	q.dispatches = slices.Insert(q.dispatches, at, t)
 }
@@ -436,9 +436,9 @@ func (q *returnLine) leave(t *dispatch, now time.Time) bool {
 	return i >= 0
 }
 
-// hear notes what came from the worker. What is for the record alone goes no
+// observe notes what came from the worker. What is for the record alone goes no
 // further.
-func (r *record) hear(d *parley.Delta, now time.Time) {
+func (r *record) observe(d *parley.Delta, now time.Time) {
 	if n := d.Count(); n > 0 {
 		if r.First.IsZero() {
 			r.First = now

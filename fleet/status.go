@@ -164,5 +164,5 @@ func (f *Fleet) saw(l *attempt, t *dispatch, u *parley.Usage) {
 	if r.Embed {
 		return
 	}
-	f.remember(l, r, t.said.choices[0].Tokens)
+	f.remember(l, r, t.partial.choices[0].Tokens)
 }

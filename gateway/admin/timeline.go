@@ -317,7 +317,7 @@ func short(d time.Duration) string {
 
 // ends describes how attempts fail.
 var ends = map[string]string{
-	"refused": "it was too busy", "failed": "it failed", "lost": "it was lost", "told": "it refused the request",
+	"refused": "it was too busy", "failed": "it failed", "lost": "it was lost", "final": "it refused the request",
 	"moved": "moved to another worker", "withdrawn": "withdrawn before it had begun",
 	"outrun": "another worker was faster", "left": "cancelled",
 }
