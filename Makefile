@@ -54,16 +54,16 @@ test: ## everything a change must pass; installs what it needs, and prints what 
 	@$(TIMED) part pages $(MAKE) --no-print-directory pages
 	@$(TIMED) report
 
-# Long, and rarely finds what `make test` does not: the release builds compile all
-# dependencies again for three platforms (`make check` type-checks them instead), Helm is
-# compiled from source to render one chart (`make unit` renders it with a subset), and
-# slow programs that define what is correct run all cases (`make unit` takes some of them), three workers are restarted
-# under 64 streams (`make unit` has 24), a JSON schema is answered a hundred times (`make clients` asks 32 times), every
-# page is tested in four looks (`make pages` has one for each file of tests), staticcheck examines the functions of all
-# dependencies for five of its checks (`make check` runs the others), and `go fix` proposes newer forms of what is
-# correct. Of the workers that fail under load, `make unit` has those that are killed and those that are restarted;
-# `make chaos` has those that stand still, are cut off or send damaged blocks, which fleet, worker/wire and worker/kvwire
-# test in parts.
+# Long, and rarely finds what `make test` does not: the release builds compile all dependencies again for three
+# platforms (`make check` type-checks them instead), Helm is compiled from source to render one chart (`make unit`
+# renders it with a subset), and slow programs that define what is correct run all cases (`make unit` takes some of
+# them), three workers are restarted under 64 streams (`make unit` has 24), a JSON schema is answered a hundred times
+# (`make clients` asks 32 times), every page is tested in four looks (`make pages` has one for each file of tests),
+# people sign in at dex, which is compiled from source (`make pages` has an issuer of its own), staticcheck examines the
+# functions of all dependencies for five of its checks (`make check` runs the others), and `go fix` proposes newer forms
+# of what is correct. Of the workers that fail under load, `make unit` has those that are killed and those that are
+# restarted; `make chaos` has those that stand still, are cut off or send damaged blocks, which fleet, worker/wire and
+# worker/kvwire test in parts.
 .PHONY: test-long
 test-long: fix staticcheck release helm cases chaos clients-all pages-all test-cold ## what takes long and rarely finds anything: go fix, all of staticcheck, release builds, the chart rendered by Helm, all cases of kernels and models, workers that fail, more answers to each schema, pages in all looks, the cost of make test
 
@@ -123,7 +123,7 @@ pages: build ## the pages in a real browser against the real binary, some files 
 	PARLEY_BIN=$(CURDIR)/$(BIN) ./test/run-pages.sh
 
 .PHONY: pages-all
-pages-all: build ## the same, each test on a desktop and on a phone, light and dark
+pages-all: build ## the same, each test on a desktop and on a phone, light and dark, and signing in at dex
 	PARLEY_LOOKS=all PARLEY_BIN=$(CURDIR)/$(BIN) ./test/run-pages.sh
 
 .PHONY: security

@@ -9,8 +9,8 @@ import { eventually, inEveryLook, openPage, openPages, shot, wantAccessible, wan
 const rig = openPages();
 let load;
 
-test('three users ask all the time from now on', async () => {
-  load = spawn(process.env.PARLEY_BIN, ['bench', '--url', rig.server.url, '--users', '3', '--requests', '100000', '--duration', '1h', '--prompt-tokens', '32-128', '--output-tokens', '48'], { stdio: 'ignore' });
+test('three users ask from now on, and think in between', async () => {
+  load = spawn(process.env.PARLEY_BIN, ['bench', '--url', rig.server.url, '--users', '3', '--think', '2s', '--requests', '100000', '--duration', '1h', '--prompt-tokens', '32-128', '--output-tokens', '48'], { stdio: 'ignore' });
   await once(load, 'spawn');
 });
 

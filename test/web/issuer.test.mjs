@@ -1,13 +1,9 @@
-// Signing in at a real issuer of OpenID Connect: dex, which PARLEY_DEX names.
+// Signing in at an issuer of OpenID Connect. With PARLEY_DEX it is dex.
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { setTimeout as pause } from 'node:timers/promises';
+import { signInAt, startIssuer } from './issuer.mjs';
 import { eventually, firstLook, inEveryLook, looks, openPage, openPages, shot, wantAccessible, wantFit } from './pages.mjs';
 
 /** A port that nothing listens on. */
@@ -21,48 +17,21 @@ async function freePort() {
 }
 
 const port = await freePort();
-const issuer = `http://127.0.0.1:${port}/dex`;
-const rig = openPages('--oidc-issuer', issuer, '--oidc-client-id', 'parley', '--oidc-client-secret', 'not-much-of-a-secret', '--oidc-name', 'Example', '--oidc-domains', 'example.com', '--oidc-groups', 'staff.organisation=acme', '--oidc-groups', 'staff.role=org-admin');
+const issuer = `http://127.0.0.1:${port}/issuer`;
+const secret = 'not-much-of-a-secret';
+const rig = openPages('--oidc-issuer', issuer, '--oidc-client-id', 'parley', '--oidc-client-secret', secret, '--oidc-name', 'Example', '--oidc-domains', 'example.com', '--oidc-groups', 'staff.organisation=acme', '--oidc-groups', 'staff.role=org-admin');
 const password = 'correct horse battery';
 const waitMs = 60_000;
 
-let dex;
-let folder;
-after(async () => {
-  dex?.kill('SIGTERM');
-  if (dex) await once(dex, 'exit');
-  if (folder) await rm(folder, { recursive: true, force: true });
-});
+let endIssuer;
+after(() => endIssuer?.());
 
-/** Starts dex with people, some of whom are in groups. Their password is "password". */
-async function startDex() {
-  folder = await mkdtemp(join(tmpdir(), 'parley-dex-'));
-  const hash = '$2a$10$2b2cU8CPhOTaGrs1HRQuAueS7JTT5ZHsHSzYiFPm1leZck7Mc8T4W';
-  const config = {
-    issuer,
-    storage: { type: 'memory' },
-    web: { http: `127.0.0.1:${port}` },
-    oauth2: { skipApprovalScreen: true },
-    enablePasswordDB: true,
-    staticClients: [{ id: 'parley', name: 'Parley', secret: 'not-much-of-a-secret', redirectURIs: [`${rig.url}/session/callback`] }],
-    staticPasswords: [
-      { email: 'ann@example.com', hash, username: 'Ann', name: 'Ann', userID: '1', emailVerified: true, groups: ['staff'] },
-      { email: 'eve@example.com', hash, username: 'Eve', name: 'Eve', userID: '2', emailVerified: true, groups: [] },
-      { email: 'kim@example.com', hash, username: 'Kim', name: 'Kim', userID: '4', emailVerified: true, groups: ['/eng/gpu'] },
-      { email: 'bob@example.com', hash, username: 'Bob', name: 'Bob', userID: '3', emailVerified: false, groups: ['staff'] },
-    ],
-  };
-  await writeFile(join(folder, 'dex.yaml'), JSON.stringify(config));
-  dex = spawn(process.env.PARLEY_DEX, ['serve', join(folder, 'dex.yaml')], { stdio: ['ignore', 'ignore', 'pipe'] });
-  let said = '';
-  dex.stderr.on('data', (text) => (said += text));
-  for (let waited = 0; waited < waitMs; waited += 100) {
-    if (await fetch(`${issuer}/.well-known/openid-configuration`).then((r) => r.ok, () => false)) return;
-    assert.equal(dex.exitCode, null, said);
-    await pause(100);
-  }
-  throw new Error(`dex was not ready:\n${said}`);
-}
+const people = [
+  { email: 'ann@example.com', name: 'Ann', userID: '1', emailVerified: true, groups: ['staff'] },
+  { email: 'eve@example.com', name: 'Eve', userID: '2', emailVerified: true, groups: [] },
+  { email: 'kim@example.com', name: 'Kim', userID: '4', emailVerified: true, groups: ['/eng/gpu'] },
+  { email: 'bob@example.com', name: 'Bob', userID: '3', emailVerified: false, groups: ['staff'] },
+];
 
 /** A page that may leave its origin. */
 async function open(path = '/', options = {}) {
@@ -74,14 +43,6 @@ async function open(path = '/', options = {}) {
 }
 
 const dialogOf = (page) => page.locator('dialog[open]', { hasText: 'Sign in' });
-
-/** Signs in at dex, which the page has gone to. */
-async function atDex(page, email) {
-  await page.waitForURL(/\/dex\//);
-  await page.fill('input[name=login]', email);
-  await page.fill('input[name=password]', 'password');
-  await page.click('button[type=submit]');
-}
 
 test('an issuer that is down is named, and passwords go on', async () => {
   const made = await fetch(`${rig.server.url}/v1/organization/users`, {
@@ -103,12 +64,14 @@ test('an issuer that is down is named, and passwords go on', async () => {
   await page.closeClean();
 });
 
-test('dex starts', startDex);
+test('the issuer starts', async () => {
+  endIssuer = await startIssuer(issuer, { id: 'parley', secret, redirect: `${rig.url}/session/callback` }, people);
+});
 
-inEveryLook('a person of a group signs in at dex, and others are told why not', async (options, name) => {
+inEveryLook('a person of a group signs in at the issuer, and others are told why not', async (options, name) => {
   const page = await open('/c/conv_none', options);
   await dialogOf(page).getByRole('button', { name: 'Sign in with Example' }).click();
-  await atDex(page, 'ann@example.com');
+  await signInAt(page, issuer, 'ann@example.com');
   await page.waitForURL(`${rig.url}/c/conv_none`);
   await page.waitForSelector('#app[data-alive] #prompt');
   const account = await page.evaluate(async () => (await fetch('/account')).json());
@@ -133,7 +96,7 @@ inEveryLook('a person of a group signs in at dex, and others are told why not', 
   ]) {
     const other = await open('/', options);
     await dialogOf(other).getByRole('button', { name: 'Sign in with Example' }).click();
-    await atDex(other, email);
+    await signInAt(other, issuer, email);
     await other.getByText(told).waitFor();
     assert.equal((await other.context().request.get(`${rig.url}/account`)).status(), 401); // the page itself may fetch nothing
     await other.context().close();
@@ -143,7 +106,7 @@ inEveryLook('a person of a group signs in at dex, and others are told why not', 
 test('an organisation admin by group sees the people of the organisation', async () => {
   const page = await open('/admin');
   await dialogOf(page).getByRole('button', { name: 'Sign in with Example' }).click();
-  await atDex(page, 'ann@example.com');
+  await signInAt(page, issuer, 'ann@example.com');
   await page.waitForURL(`${rig.url}/admin`);
   await page.getByRole('link', { name: 'People' }).click();
   await page.locator('tr[data-person="ann@example.com"]').waitFor();
@@ -155,7 +118,7 @@ test('what a group gives is set on the People page, and given at the next sign-i
   const kim = async () => {
     const page = await open();
     await dialogOf(page).getByRole('button', { name: 'Sign in with Example' }).click();
-    await atDex(page, 'kim@example.com');
+    await signInAt(page, issuer, 'kim@example.com');
     return page;
   };
   const stranger = await kim();
