@@ -140,7 +140,7 @@ func (c *crowded) get(path string) string {
 func TestPaidGoesBeforeFullSeats(t *testing.T) {
 	c := startCrowded(t)
 	question := func(i int) string { return fmt.Sprintf("Client %d wants a long story about a river.", i) }
-	const clients, tokens = 3 * crowdedSeats, 1200
+	const clients, tokens = 3 * crowdedSeats, 600
 	alone := make([]answered, 2)
 	for i := range alone {
 		var err error

@@ -35,7 +35,7 @@ func TestTypingReadsLittleAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	typing := load.Typing{Tokens: 6000, Keystrokes: 100, OutputTokens: 1, AfterFirst: true}
+	typing := load.Typing{Tokens: 6000, Keystrokes: 50, OutputTokens: 1, AfterFirst: true}
 	got, err := client.Type(t.Context(), typing)
 	if err != nil {
 		t.Fatal(err)
@@ -47,7 +47,7 @@ func TestTypingReadsLittleAgain(t *testing.T) {
 	if got.CachedShare() < 0.97 {
 		t.Errorf("%.2f%% of the tokens were cached, want 97%%", 100*got.CachedShare())
 	}
-	typing.AfterFirst, typing.Keystrokes = false, 5
+	typing.AfterFirst, typing.Keystrokes = false, 2
 	if again, err := client.Type(t.Context(), typing); err != nil || again.CachedShare() > 0.7 {
 		t.Errorf("with the text before the cursor first, %.2f%% were cached (%v): the measurement tells nothing",
 			100*again.CachedShare(), err)

@@ -143,8 +143,21 @@ func (r *Ref) Linear(src compute.Buffer, ps []compute.Projection) {
 	}
 }
 
+// refMatVec takes four rows at once: one sum alone would wait for each addition.
 func refMatVec(dst []float32, w *refMatrix, x []float32) {
-	for o := range dst {
+	o := 0
+	for ; o+4 <= len(dst); o += 4 {
+		a, b, c, d := w.row(o)[:len(x)], w.row(o + 1)[:len(x)], w.row(o + 2)[:len(x)], w.row(o + 3)[:len(x)]
+		var ofA, ofB, ofC, ofD float32
+		for i, v := range x {
+			ofA += a[i] * v
+			ofB += b[i] * v
+			ofC += c[i] * v
+			ofD += d[i] * v
+		}
+		dst[o], dst[o+1], dst[o+2], dst[o+3] = ofA, ofB, ofC, ofD
+	}
+	for ; o < len(dst); o++ {
 		dst[o] = refDot(w.row(o), x)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"parley/route"
 )
 
-var sameRequests = flag.Int("same", 48,
+var sameRequests = flag.Int("same", 32,
 	"how many requests are answered by one worker, and by one that computes prompts with one that decodes")
 
 // TestTogetherAndApart answers random requests with one worker, and with two of which one
