@@ -58,14 +58,15 @@ test: ## everything a change must pass; installs what it needs, and prints what 
 # platforms (`make check` type-checks them instead), Helm is compiled from source to render one chart (`make unit`
 # renders it with a subset), and slow programs that define what is correct run all cases (`make unit` takes some of
 # them), three workers are restarted under 64 streams (`make unit` has 24), a JSON schema is answered a hundred times
-# (`make clients` asks 32 times), every page is tested in four looks (`make pages` has one for each file of tests),
+# (`make clients` asks 32 times), the client of OpenAI for Go, a large library, is compiled (`make clients` has that for
+# JavaScript in two generations), every page is tested in four looks (`make pages` has one for each file of tests),
 # people sign in at dex, which is compiled from source (`make pages` has an issuer of its own), staticcheck examines the
 # functions of all dependencies for five of its checks (`make check` runs the others), and `go fix` proposes newer forms
 # of what is correct. Of the workers that fail under load, `make unit` has those that are killed and those that are
 # restarted; `make chaos` has those that stand still, are cut off or send damaged blocks, which fleet, worker/wire and
 # worker/kvwire test in parts.
 .PHONY: test-long
-test-long: fix staticcheck release helm cases chaos clients-all pages-all test-cold ## what takes long and rarely finds anything: go fix, all of staticcheck, release builds, the chart rendered by Helm, all cases of kernels and models, workers that fail, more answers to each schema, pages in all looks, the cost of make test
+test-long: fix staticcheck release helm cases chaos clients-all pages-all test-cold ## what takes long and rarely finds anything: go fix, all of staticcheck, release builds, the chart rendered by Helm, all cases of kernels and models, workers that fail, more clients and answers to each schema, pages in all looks, the cost of make test
 
 .PHONY: staticcheck
 staticcheck: ## all checks of staticcheck; make check leaves out S1011, SA4017, SA4018, SA4023 and SA5012
@@ -110,8 +111,8 @@ clients: build ## official client SDKs against the real binary
 	PARLEY_BIN=$(CURDIR)/$(BIN) ./test/run-clients.sh
 
 .PHONY: clients-all
-clients-all: build ## the same, with a hundred answers to each JSON schema
-	PARLEY_ANSWERS=100 PARLEY_BIN=$(CURDIR)/$(BIN) ./test/run-clients.sh
+clients-all: build ## the same and the client of OpenAI for Go, with a hundred answers to each JSON schema
+	PARLEY_CLIENTS=all PARLEY_ANSWERS=100 PARLEY_BIN=$(CURDIR)/$(BIN) ./test/run-clients.sh
 
 .PHONY: agents
 agents: build ## real coding agents against the real binary, and before PARLEY_LLAMA_SERVER; writes docs/clients.md [ONLY="codex pi"]

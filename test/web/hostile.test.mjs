@@ -8,10 +8,9 @@ import { connect, createServer as listenTCP } from 'node:net';
 import { createInterface } from 'node:readline';
 import { after, before, test } from 'node:test';
 import { promisify } from 'node:util';
-import { chromium } from 'playwright-core';
 import { start, stop } from '../server.mjs';
 import { attackByElement, attackByFetch, attackByForm, attackByStream, attackByWindow } from './attacks.mjs';
-import { eventually } from './pages.mjs';
+import { chromium, eventually } from './pages.mjs';
 
 const secret = 'the safe opens with 4711';
 const keyless = { log: [], flags: ['--model', 'polly-mini', '--threads', '1'] };

@@ -3,16 +3,19 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { connect, createServer } from 'node:net';
 import { basename, join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { chromium } from 'playwright-core';
 import { asOwner, crash, serveParley } from '../server.mjs';
 
 export { asOwner, crash };
 
 const waitMs = 60_000;
+
+/** It is required and not imported: to import it, node reads all of it once more for what it exports. */
+export const { chromium } = createRequire(import.meta.url)('playwright-core');
 
 /** The script of axe. It is read and not imported: it would be run here, too, which takes a third of a second. */
 const axe = readFileSync(new URL('node_modules/axe-core/axe.min.js', import.meta.url), 'utf8');

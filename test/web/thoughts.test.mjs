@@ -8,7 +8,7 @@ import { answered, eventually, focusOn, kept, lastAnswer, openPage, openPages, p
 import { writeThinker } from './thinker.mjs';
 
 const file = join(tmpdir(), `parley-thinker-${process.pid}.gguf`);
-const thoughts = await writeThinker(file, { thoughts: 1200, answer: ['The', ' sea', ' is', ' blue', '.'] });
+const thoughts = await writeThinker(file, { thoughts: 800, answer: ['The', ' sea', ' is', ' blue', '.'] });
 after(() => rm(file, { force: true }));
 const rig = openPages('--model', `thinker=${file}`);
 
@@ -76,7 +76,7 @@ test('loaded anew in mid-thought the page goes on, and stopped it keeps what was
   const [, answer] = await kept(rig, page);
   assert.equal(answer.outcome, 'cancelled');
   const said = words(answer.reasoning_content);
-  assert.ok(said.length > 0 && said.length < 1200, `${said.length} words`);
+  assert.ok(said.length > 0 && said.length < 800, `${said.length} words`);
   await page.tap('article:not(.mine) .thoughts summary');
   await eventually(async () => assert.deepEqual(words(await page.locator('article:not(.mine) .whole').innerText()), said));
   await page.closeClean();
