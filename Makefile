@@ -79,9 +79,10 @@ fix: ## fails if go fix would change anything
 	$(GO) fix -diff ./...
 
 .PHONY: cases
-cases: ## all cases of the GPU kernels on an interpreter, of the models on the reference, the simulator compiled for arm64, and 64 streams over restarts
+cases: ## all cases of the GPU kernels on an interpreter, of the models on the reference, the simulator compiled for arm64, 64 streams over restarts, and more texts under each schema
 	$(GO) test ./compute/cuda ./model ./internal/lint -count=1 -timeout 1h -args -all
 	$(GO) test ./worker/host -run '^TestRollingRestart$$' -count=1 -args -rolling 64
+	$(GO) test ./engine/grammar -run '^TestNoiseWritesWhatTheSchemaAllows$$' -count=1 -args -noise 400
 
 # In seconds of processor time. The cost of a change is felt by everyone who submits one. It is that of a machine without
 # settings of its own: with -trimpath among them, the modules bench and tools compile all packages once more.

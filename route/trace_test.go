@@ -151,7 +151,13 @@ func newFleet(t testing.TB, workers, tokens int, policy kv.Policy) *fleet {
 	f := &fleet{blocks: tokens / traceTokens, seen: make([]uint64, workers), total: make([]float64, workers),
 		window: make([]float64, workers)}
 	for range workers {
-		c, err := kv.NewCache(kv.Config{Blocks: f.blocks, BlockTokens: traceTokens, Policy: policy, Events: 1024})
+		c, err := kv.NewCache(kv.Config{
+			Blocks:      f.blocks,
+			BlockTokens: traceTokens,
+			Policy:      policy,
+			Events:      1024,
+			NoTokens:    true, // a trace has none
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

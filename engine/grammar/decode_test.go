@@ -1,6 +1,7 @@
 package grammar_test
 
 import (
+	"flag"
 	"math/rand/v2"
 	"testing"
 
@@ -169,10 +170,12 @@ var dialects = map[string]string{
 		"reference": `{"$defs":{"c":{"type":"integer","minimum":1,"maximum":2}},"type":"object","properties":{"c":{"allOf":[{"$ref":"#/$defs/c"}],"description":"x","default":1}},"required":["c"],"additionalProperties":false}`,
 }
 
+var noiseRounds = flag.Int("noise", 40, "how many texts noise writes under each schema")
+
 func TestNoiseWritesWhatTheSchemaAllows(t *testing.T) {
 	d := newDreamer(t, 1)
 	masker := grammar.NewMasker(d.v, 8<<20)
-	rounds := 100
+	rounds := *noiseRounds
 	if testing.Short() {
 		rounds = 10
 	}
