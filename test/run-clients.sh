@@ -45,13 +45,13 @@ failed=""
 echo "== npm clients on node $version"
 (cd npm && node --test --test-concurrency=1 --test-reporter=spec ./*.test.mjs) || failed="npm"
 echo "== libzmq"
-PARLEY_ZEROMQ="$PWD/npm" go test -vet=off -ldflags=-w -count=1 -v -run TestLibzmq ../worker/zmq || failed="$failed libzmq"
+PARLEY_ZEROMQ="$PWD/npm" go test -vet=off -ldflags=-s -count=1 -v -run TestLibzmq ../worker/zmq || failed="$failed libzmq"
 # The client for Go is a large library, which takes longer to compile than all clients here to run. It runs for a moment,
 # so it is compiled without optimizations: in half the time. What it imports is compiled as by `make test`.
 if [ "${PARLEY_CLIENTS:-}" = all ]; then
 	echo "== openai-go"
 	(cd openaigo && GOGC=400 go test -vet=off -gcflags=all=-dwarf=false \
-		-gcflags='github.com/openai/openai-go/...=-N -l -dwarf=false' -ldflags=-w \
+		-gcflags='github.com/openai/openai-go/...=-N -l -dwarf=false' -ldflags=-s \
 		-exec 'env -u GOGC' -count=1 -v ./...) || failed="$failed openaigo"
 fi
 

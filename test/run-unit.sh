@@ -6,9 +6,10 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 status=0
 test/need-redis.sh
-# `make check` has vetted all packages and their tests. Without debugging information, which no test reads, linking costs half.
+# `make check` has vetted all packages and their tests. Without symbols and debugging information, which no test reads,
+# linking costs less than half.
 # The compiler and the linker end soon, so they collect garbage seldom; the tests run as programs do.
-GOGC=400 test/postgres.sh go test -vet=off -ldflags=-w -exec 'env -u GOGC' -timeout 15m -v ./... >"$log" 2>&1 || status=$?
+GOGC=400 test/postgres.sh go test -vet=off -ldflags=-s -exec 'env -u GOGC' -timeout 15m -v ./... >"$log" 2>&1 || status=$?
 if [ "$status" -ne 0 ]; then
 	grep -vE '^(=== |    --- (PASS|SKIP)|--- PASS|ok  |\?  |PASS$)' "$log" || true
 fi
