@@ -111,11 +111,7 @@ var reservedNames = []string{"messages", "tools", "add_generation_prompt"}
 
 // variables are what transformers gives a template: tools and documents exist even where there are none.
 func (c *ChatTemplate) variables(messages []Message, opts RenderOptions) (*jinja.Map, error) {
-	vars := jinja.NewMap()
-	for _, name := range c.special.Keys() {
-		token, _ := c.special.Get(name)
-		vars.Set(name, token)
-	}
+	vars := c.special.Copy(len(reservedNames) + 1 + len(opts.Kwargs))
 	for _, name := range slices.Sorted(maps.Keys(opts.Kwargs)) {
 		if slices.Contains(reservedNames, name) {
 			return nil, parley.Invalid("chat_template_kwargs",

@@ -1,6 +1,7 @@
 package jinja
 
 import (
+	"maps"
 	"math"
 	"math/big"
 )
@@ -20,6 +21,23 @@ const scanKeysMax = 8
 
 // NewMap returns an empty map.
 func NewMap() *Map { return &Map{} }
+
+// usualKeys is how many keys there is room for at first.
+const usualKeys = 4
+
+// grow makes room for a number of keys in an empty map.
+func (m *Map) grow(keys int) {
+	room := make([]Value, 2*keys)
+	m.keys, m.vals = room[:0:keys], room[keys:keys]
+}
+
+// Copy returns a map with the entries of m, and room for more.
+func (m *Map) Copy(more int) *Map {
+	c := &Map{index: maps.Clone(m.index)}
+	c.grow(len(m.keys) + more)
+	c.keys, c.vals = append(c.keys, m.keys...), append(c.vals, m.vals...)
+	return c
+}
 
 // Len returns the number of keys.
 func (m *Map) Len() int { return len(m.keys) }
@@ -85,6 +103,9 @@ func (m *Map) set(hash any, key, v Value) {
 	}
 	if m.index != nil {
 		m.index[hash] = len(m.keys)
+	}
+	if m.keys == nil {
+		m.grow(usualKeys)
 	}
 	m.keys = append(m.keys, key)
 	m.vals = append(m.vals, v)
