@@ -13,9 +13,10 @@ const membersMax = 1000
 type fields struct {
 	at  value
 	err error
-	// few are the members of most objects, in order; the map has them if there are
-	// more.
-	few     []jsonMember
+	// few are the members of most objects, in order, in room if that is large enough; the map has them if
+	// there are more.
+	few     []value
+	room    [4]value
 	members map[string]value
 	// seen has a bit for each name that is there: most names that are looked for are not.
 	seen uint64
@@ -29,12 +30,6 @@ func nameBit(name string) uint64 {
 	return 1 << ((uint(name[0]) + 7*uint(len(name))) % 64)
 }
 
-// A jsonMember is a value with its name.
-type jsonMember struct {
-	name string
-	value
-}
-
 // fewMembers are found as quickly one by one as in a map, and need none.
 const fewMembers = 16
 
@@ -44,7 +39,7 @@ func (v *value) fields() *fields {
 		f.err = v.wrongType("an object")
 		return f
 	}
-	f.few = make([]jsonMember, 0, 8)
+	f.few = f.room[:0]
 	for name, v := range v.members() {
 		f.add(name, v)
 		if f.err != nil {
@@ -58,13 +53,13 @@ func (v *value) fields() *fields {
 func (f *fields) add(name string, v value) {
 	f.seen |= nameBit(name)
 	if f.members == nil && len(f.few) < fewMembers {
-		f.few = append(f.few, jsonMember{name, v})
+		f.few = append(f.few, v)
 		return
 	}
 	if f.members == nil {
 		f.members = make(map[string]value, 2*fewMembers)
 		for i := range f.few {
-			f.members[f.few[i].name] = f.few[i].value
+			f.members[f.few[i].key] = f.few[i]
 		}
 	}
 	if len(f.members) == membersMax {
@@ -82,8 +77,8 @@ func (f *fields) find(name string) (v value, ok bool) {
 		return v, ok
 	}
 	for i := len(f.few) - 1; i >= 0; i-- {
-		if f.few[i].name == name {
-			return f.few[i].value, true
+		if f.few[i].key == name {
+			return f.few[i], true
 		}
 	}
 	return value{}, false
