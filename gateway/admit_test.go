@@ -30,15 +30,15 @@ func slots(t *testing.T, n int, text string, step time.Duration) *crowd {
 func narrow(c *Config) { c.Admission.Queue.Hold = time.Nanosecond }
 
 // byKey tells tenants and tiers apart by their key, such as "pro-anna".
-func byKey(c *call) (tenant.Identity, error) {
+func byKey(c *call) (*tenant.Identity, error) {
 	key := strings.TrimPrefix(c.Request.Header.Get("Authorization"), "Bearer ")
 	tier, _, _ := strings.Cut(key, "-")
 	for class := range parley.Class(parley.Classes) {
 		if class.String() == tier {
-			return tenant.Identity{Organization: key, Tier: class}, nil
+			return &tenant.Identity{Organization: key, Tier: class}, nil
 		}
 	}
-	return tenant.Identity{Organization: key}, nil
+	return &tenant.Identity{Organization: key}, nil
 }
 
 // send asks for an answer in the name of a key, and hands over what came.

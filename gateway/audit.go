@@ -124,7 +124,7 @@ func (g *Gateway) appendAudit(c *call, status int) {
 
 // actorOf says who makes a call, for the audit log.
 func actorOf(c *call) audit.Actor {
-	who := &c.Identity
+	who := c.Identity
 	switch {
 	case who.SignedIn():
 		return audit.Actor{Kind: audit.Account, Organization: who.Organization, User: who.User}

@@ -59,8 +59,8 @@ func metered(t *testing.T) func(*Config) {
 
 // limited has all calls made by one organisation with these limits.
 func (s *server) limited(l limit.Limits) {
-	s.gateway.who = func(c *call) (tenant.Identity, error) {
-		return tenant.Identity{Organization: "acme", Key: "key_1", User: "ann", Tier: parley.Pro,
+	s.gateway.who = func(c *call) (*tenant.Identity, error) {
+		return &tenant.Identity{Organization: "acme", Key: "key_1", User: "ann", Tier: parley.Pro,
 			Admin: c.Request.Header.Get("X-Admin") != "", Limits: l}, nil
 	}
 }

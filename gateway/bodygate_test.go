@@ -24,8 +24,8 @@ func TestBodiesInMemoryAreBounded(t *testing.T) {
 		s := start(t, &worker{script: speak(t, "Hello", 0)}, func(c *Config) {
 			c.BodyBytesMax, c.BodyBytesPerKey = 1<<20, 1<<20
 		})
-		s.gateway.who = func(c *call) (tenant.Identity, error) {
-			return tenant.Identity{Organization: c.Request.Header.Get("X-Org"), Key: "k", Tier: parley.Pro}, nil
+		s.gateway.who = func(c *call) (*tenant.Identity, error) {
+			return &tenant.Identity{Organization: c.Request.Header.Get("X-Org"), Key: "k", Tier: parley.Pro}, nil
 		}
 		body, sent := io.Pipe()
 		ctx, cancel := context.WithCancel(t.Context())

@@ -49,7 +49,8 @@ func (g *Gateway) newCall(w http.ResponseWriter, r *http.Request) *call {
 		Detach: c.detachFromHandler,
 		Rest:   c.runDetached,
 	}
-	begun.ID, begun.ClientID, begun.Who = "req_"+suffix, exchange.ClientRequestID(r), &c.Identity
+	c.Identify(nil)
+	begun.ID, begun.ClientID = "req_"+suffix, exchange.ClientRequestID(r)
 	c.Header().Set("X-Request-Id", c.Record.ID)
 	if r.TLS != nil && !local.IsName(r.Host) {
 		c.Header().Set("Strict-Transport-Security", "max-age=31536000")
@@ -81,8 +82,8 @@ func (g *Gateway) dispatch(c *call) error {
 	if err := g.checkOrigin(c); err != nil {
 		return err
 	}
-	var err error
-	if c.Identity, err = g.who(c); err != nil {
+	who, err := g.who(c)
+	if c.Identify(who); err != nil {
 		return err
 	}
 	c.Record.Person = g.fromPage(c)

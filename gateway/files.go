@@ -36,7 +36,7 @@ func (g *Gateway) fileStore(c *call) (*batch.Shelf, error) {
 		return nil, parley.Errorf(parley.Unavailable,
 			"This server stores no files: it has no data directory, or another process uses it.")
 	}
-	return g.config.Batches.Of(history.OwnerOf(&c.Identity)).Within(c.fileQuota()), nil
+	return g.config.Batches.Of(history.OwnerOf(c.Identity)).Within(c.fileQuota()), nil
 }
 
 // uploadFile answers POST /v1/files.

@@ -61,7 +61,7 @@ func (c *call) inSession(m *models.Model, gap *openai.Gap, answer func() error) 
 		return answer()
 	}
 	alone := c.Request
-	who := &c.Identity
+	who := c.Identity
 	key := sessionKey{
 		model:        m.ID,
 		organization: who.Organization,

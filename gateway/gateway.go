@@ -45,7 +45,7 @@ type Gateway struct {
 	// jobs makes the inference jobs of requests.
 	jobs *job.Server
 	// who returns the caller of a request; tests replace it.
-	who func(*call) (tenant.Identity, error)
+	who func(*call) (*tenant.Identity, error)
 	// runs are the answers that this process stores; nil without a store.
 	runs    *runs.Runs
 	sockets *socketSet

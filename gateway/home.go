@@ -56,7 +56,7 @@ func (g *Gateway) shownModels(c *call) (names []string) {
 		if err != nil {
 			return nil
 		}
-		c.Identity = who
+		c.Identify(who)
 	}
 	for _, m := range g.models.All() {
 		if c.Identity.MayUse(m.ID) {

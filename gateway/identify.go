@@ -22,13 +22,13 @@ const localTenant = tenant.LocalOrganization
 // keys, programs on this machine may have answers that are not stored, and the local
 // token is needed for everything else. From the first key on, one is needed for all but
 // public routes, and one with the admin right for operator routes.
-func (g *Gateway) identify(c *call) (tenant.Identity, error) {
+func (g *Gateway) identify(c *call) (*tenant.Identity, error) {
 	keys := g.config.Keys
 	switch {
 	case c.author != nil:
 		return g.identifyAuthor(c)
 	case c.access.isOpen():
-		return tenant.Identity{}, nil
+		return nil, nil
 	case c.access == fleetOperator && g.hasOperateToken(c):
 		return tenant.Operator(), nil
 	case keys == nil:
@@ -44,7 +44,7 @@ func (g *Gateway) identify(c *call) (tenant.Identity, error) {
 }
 
 // identifyByKey returns the caller that shows a key, or is signed in with one.
-func (g *Gateway) identifyByKey(c *call) (tenant.Identity, error) {
+func (g *Gateway) identifyByKey(c *call) (*tenant.Identity, error) {
 	if secret, shown := tenant.Shown(c.Request.Header); shown {
 		return g.config.Keys.Identify(c.Request.Context(), secret)
 	}
@@ -52,7 +52,7 @@ func (g *Gateway) identifyByKey(c *call) (tenant.Identity, error) {
 }
 
 // identifyWithoutKeys returns the caller of a server that has no keys.
-func (g *Gateway) identifyWithoutKeys(c *call) (who tenant.Identity, err error) {
+func (g *Gateway) identifyWithoutKeys(c *call) (who *tenant.Identity, err error) {
 	if err := g.checkLocal(c.Request); err != nil {
 		return who, err
 	}
@@ -91,7 +91,7 @@ func (g *Gateway) hasOperateToken(c *call) bool {
 
 // identifyAuthor returns in whose name work is done that came without a client: of the
 // key that asked for it, as it may by now, or of its organisation where there was none.
-func (g *Gateway) identifyAuthor(c *call) (tenant.Identity, error) {
+func (g *Gateway) identifyAuthor(c *call) (*tenant.Identity, error) {
 	keys, by, ctx := g.config.Keys, c.author, c.Request.Context()
 	switch {
 	case keys != nil && by.Key != "":

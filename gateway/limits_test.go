@@ -408,7 +408,7 @@ func TestTiersOfOneOrganization(t *testing.T) {
 			t.Fatal(err)
 		}
 		who := must(rig.ring.Identify(t.Context(), secret))(t)
-		accounts[i] = s.gateway.jobs.Bills.AccountsOf(&who)
+		accounts[i] = s.gateway.jobs.Bills.AccountsOf(who)
 	}
 	now := time.Now()
 	books, n := book.NewMemory(func() time.Time { return now }), 0

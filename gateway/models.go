@@ -13,7 +13,7 @@ import (
 // short timeouts.
 func (g *Gateway) listModels(c *call) error {
 	list := openai.ModelList{Object: "list", Data: []openai.Model{}}
-	for _, name := range g.models.Names(&c.Identity) {
+	for _, name := range g.models.Names(c.Identity) {
 		m, err := c.job.Model(name)
 		if err != nil {
 			return err

@@ -26,7 +26,7 @@ func TestPeopleWaitBesidePrograms(t *testing.T) {
 			c.Admission.AnswerMax = time.Hour
 			c.Admission.FirstTokenMax = time.Hour
 		})
-		s.gateway.who = func(c *call) (tenant.Identity, error) { return tenant.Identity{Organization: "acme"}, nil }
+		s.gateway.who = func(c *call) (*tenant.Identity, error) { return &tenant.Identity{Organization: "acme"}, nil }
 		var group sync.WaitGroup
 		s.occupy(&group, "acme", 1, 50*time.Second)
 		statuses := make([]int, 3)

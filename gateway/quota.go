@@ -29,7 +29,7 @@ func (c *call) countEndUser(body []byte) error { return c.job.CountEndUser(c.Req
 func (g *Gateway) quotas(ctx context.Context, x *exchange.Exchange) (organization, user ops.QuotaDocument, err error) {
 	organization.Limit, user.Limit = x.Identity.Quota, x.Identity.UserQuota
 	if g.runs != nil {
-		all, own, err := g.config.Store.Usage(ctx, history.OwnerOf(&x.Identity))
+		all, own, err := g.config.Store.Usage(ctx, history.OwnerOf(x.Identity))
 		if err != nil {
 			return organization, user, err
 		}
@@ -37,7 +37,7 @@ func (g *Gateway) quotas(ctx context.Context, x *exchange.Exchange) (organizatio
 		user.Used.StoreBytes, user.Used.Conversations = own.Bytes, own.Conversations
 	}
 	if g.config.Batches != nil {
-		all, own := g.config.Batches.Of(history.OwnerOf(&x.Identity)).Usage()
+		all, own := g.config.Batches.Of(history.OwnerOf(x.Identity)).Usage()
 		used := &organization.Used
 		used.FileBytes, used.Files, used.Batches = all.Bytes, all.Files, all.Batches
 		used = &user.Used

@@ -23,9 +23,9 @@ import (
 
 // callers has calls made as their headers say, with what a tier allows.
 func (s *server) callers(tier tenant.Tier) {
-	s.gateway.who = func(c *call) (tenant.Identity, error) {
+	s.gateway.who = func(c *call) (*tenant.Identity, error) {
 		h := c.Request.Header
-		return tenant.Identity{Organization: "acme", User: h.Get("X-User"), Key: h.Get("X-Key"), Tier: parley.Free,
+		return &tenant.Identity{Organization: "acme", User: h.Get("X-User"), Key: h.Get("X-Key"), Tier: parley.Free,
 			UserLimits: tier.UserLimits, EndUserLimits: tier.EndUserLimits, Quota: tier.Quota,
 			UserQuota: tier.UserQuota}, nil
 	}
@@ -184,8 +184,8 @@ func TestTierCapsHoldEverywhere(t *testing.T) {
 			})
 		}
 		as := func(s *server, tier parley.Class) {
-			s.gateway.who = func(*call) (tenant.Identity, error) {
-				return tenant.Identity{Organization: "acme", Tier: tier}, nil
+			s.gateway.who = func(*call) (*tenant.Identity, error) {
+				return &tenant.Identity{Organization: "acme", Tier: tier}, nil
 			}
 		}
 		turn := `{"role":"user","content":"` + strings.Repeat("tell ",

@@ -16,10 +16,12 @@ func TestTenantsAreKeptApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &worker{script: speak(t, "x", 0)}
 		s := start(t, w)
-		who := tenant.Identity{}
-		s.gateway.who = func(*call) (tenant.Identity, error) { return who, nil }
+		organization := ""
+		s.gateway.who = func(*call) (*tenant.Identity, error) {
+			return &tenant.Identity{Organization: organization}, nil
+		}
 		for i, name := range []string{"a", "b", "a"} {
-			who.Organization = name
+			organization = name
 			s.chat(`,"seed":` + itoa(i) + `,"cache_salt":"mine","prompt_cache_key":"mine"`)
 		}
 		if len(w.asked) != 3 || w.asked[0].Salt == w.asked[1].Salt || w.asked[0].Salt != w.asked[2].Salt ||

@@ -105,13 +105,13 @@ const (
 
 // identifySession returns the caller that is signed in, by the cookie of a scope. Requests that
 // another site's page sends are refused although they carry it.
-func (g *Gateway) identifySession(c *call, scope tenant.Scope) (tenant.Identity, error) {
+func (g *Gateway) identifySession(c *call, scope tenant.Scope) (*tenant.Identity, error) {
 	cookie, ok := g.cookies.Value(c.Request, scope)
 	if !ok {
-		return tenant.Identity{}, g.missingCredential()
+		return nil, g.missingCredential()
 	}
 	if c.IsCrossOrigin(nil) {
-		return tenant.Identity{}, errCrossSite
+		return nil, errCrossSite
 	}
 	return g.config.Keys.IdentifySession(c.Request.Context(), cookie, scope)
 }

@@ -27,8 +27,8 @@ func TestEveryRouteCounts(t *testing.T) {
 		tried := 0
 		try := func(r *route, method string) {
 			limits := limit.Limits{RequestsPerMinute: 1, LightRequestsPerMinute: 1}
-			s.gateway.who = func(*call) (tenant.Identity, error) {
-				return tenant.Identity{Organization: method + r.name, Key: "key_1", Tier: parley.Pro, Limits: limits},
+			s.gateway.who = func(*call) (*tenant.Identity, error) {
+				return &tenant.Identity{Organization: method + r.name, Key: "key_1", Tier: parley.Pro, Limits: limits},
 					nil
 			}
 			path := strings.NewReplacer("{id}", "none", "{item}", "none").Replace(r.name)

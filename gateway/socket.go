@@ -190,7 +190,8 @@ func (s *socket) begin(c *call, body []byte) (err error) {
 	if s.gateway.draining.Load() {
 		return errShuttingDown
 	}
-	if c.Identity, err = s.gateway.who(c); err != nil { // the key may have been blocked since
+	who, err := s.gateway.who(c)
+	if c.Identify(who); err != nil { // the key may have been blocked since
 		return err
 	}
 	if err := c.job.TakeSlot(c.Request.Context(), false); err != nil {

@@ -45,7 +45,7 @@ func (a *API) CheckStore() error {
 
 // within is the store as a caller may write to it: within its quota.
 func (a *API) within(x *exchange.Exchange) *convo.Store {
-	return a.Store.Within(history.QuotaOf(&x.Identity))
+	return a.Store.Within(history.QuotaOf(x.Identity))
 }
 
 // NotFound names the conversation that was not found.

@@ -33,14 +33,14 @@ func (a *API) Create(x *exchange.Exchange) error {
 		fresh.Policy = convo.Policy(*request.Policy)
 	}
 	if fresh.Model != "" {
-		if _, err := a.Models.Find(&x.Identity, fresh.Model); err != nil {
+		if _, err := a.Models.Find(x.Identity, fresh.Model); err != nil {
 			return err
 		}
 	}
 	if fresh.Messages, err = history.NewMessages(request.Items); err != nil {
 		return err
 	}
-	made, err := a.within(x).CreateConversation(x.Request.Context(), history.OwnerOf(&x.Identity), fresh, a.Now())
+	made, err := a.within(x).CreateConversation(x.Request.Context(), history.OwnerOf(x.Identity), fresh, a.Now())
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (a *API) shown(x *exchange.Exchange, v *convo.Conversation) openai.Conversa
 		CreatedAt:      v.Created.Unix(),
 		Metadata:       metadata,
 		ConversationID: v.ID,
-		Owner:          history.OwnerOf(&x.Identity).Tenant,
+		Owner:          history.OwnerOf(x.Identity).Tenant,
 		Model:          v.Model,
 		Title:          v.Title,
 		Pinned:         v.Pinned,
@@ -85,7 +85,7 @@ func (a *API) shown(x *exchange.Exchange, v *convo.Conversation) openai.Conversa
 
 // Show answers GET /v1/conversations/{id}.
 func (a *API) Show(x *exchange.Exchange) error {
-	v, err := a.Store.Conversation(x.Request.Context(), history.OwnerOf(&x.Identity), x.Values["id"])
+	v, err := a.Store.Conversation(x.Request.Context(), history.OwnerOf(x.Identity), x.Values["id"])
 	if err != nil {
 		return NotFound(x, err)
 	}
@@ -111,7 +111,7 @@ func (a *API) List(x *exchange.Exchange) error {
 		}
 		filter.Pinned = &pinned
 	}
-	list, err := a.Store.Conversations(x.Request.Context(), history.OwnerOf(&x.Identity), filter, page)
+	list, err := a.Store.Conversations(x.Request.Context(), history.OwnerOf(x.Identity), filter, page)
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (a *API) List(x *exchange.Exchange) error {
 // search answers with the titles and messages that hold the words of ?q=, the latest first, or with
 // ?group=conversation a few of each conversation.
 func (a *API) search(x *exchange.Exchange, query url.Values, page convo.Page) error {
-	ctx, owner := x.Request.Context(), history.OwnerOf(&x.Identity)
+	ctx, owner := x.Request.Context(), history.OwnerOf(x.Identity)
 	var list convo.List[convo.Hit]
 	var err error
 	switch group := query.Get("group"); {
@@ -166,9 +166,9 @@ func (a *API) Change(x *exchange.Exchange) error {
 	if err != nil {
 		return err
 	}
-	ctx, owner, id := x.Request.Context(), history.OwnerOf(&x.Identity), x.Values["id"]
+	ctx, owner, id := x.Request.Context(), history.OwnerOf(x.Identity), x.Values["id"]
 	if request.Model != nil && *request.Model != "" {
-		if _, err := a.Models.Find(&x.Identity, *request.Model); err != nil {
+		if _, err := a.Models.Find(x.Identity, *request.Model); err != nil {
 			return err
 		}
 	}
@@ -200,7 +200,7 @@ const undoFor = 24 * time.Hour
 // Delete answers DELETE /v1/conversations/{id}.
 func (a *API) Delete(x *exchange.Exchange) error {
 	now := a.Now()
-	err := a.Store.DeleteConversation(x.Request.Context(), history.OwnerOf(&x.Identity), x.Values["id"], now)
+	err := a.Store.DeleteConversation(x.Request.Context(), history.OwnerOf(x.Identity), x.Values["id"], now)
 	if err != nil {
 		return NotFound(x, err)
 	}
@@ -210,7 +210,7 @@ func (a *API) Delete(x *exchange.Exchange) error {
 
 // Restore answers POST /v1/conversations/{id}/restore.
 func (a *API) Restore(x *exchange.Exchange) error {
-	v, err := a.Store.UndeleteConversation(x.Request.Context(), history.OwnerOf(&x.Identity), x.Values["id"])
+	v, err := a.Store.UndeleteConversation(x.Request.Context(), history.OwnerOf(x.Identity), x.Values["id"])
 	if err != nil {
 		return NotFound(x, err)
 	}

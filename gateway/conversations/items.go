@@ -57,7 +57,7 @@ func (a *API) AddItems(x *exchange.Exchange) error {
 	if err != nil {
 		return err
 	}
-	added, err := a.within(x).AppendMessages(x.Request.Context(), history.OwnerOf(&x.Identity), x.Values["id"], "",
+	added, err := a.within(x).AppendMessages(x.Request.Context(), history.OwnerOf(x.Identity), x.Values["id"], "",
 		messages, a.Now())
 	if err != nil {
 		return NotFound(x, err)
@@ -73,7 +73,7 @@ func (a *API) ListItems(x *exchange.Exchange) error {
 	if err != nil {
 		return err
 	}
-	list, err := a.Store.Messages(x.Request.Context(), history.OwnerOf(&x.Identity), x.Values["id"],
+	list, err := a.Store.Messages(x.Request.Context(), history.OwnerOf(x.Identity), x.Values["id"],
 		x.Request.URL.Query().Get("leaf"), page)
 	if err != nil {
 		return NotFound(x, err)
@@ -83,7 +83,7 @@ func (a *API) ListItems(x *exchange.Exchange) error {
 
 // ShowItem answers GET /v1/conversations/{id}/items/{item}.
 func (a *API) ShowItem(x *exchange.Exchange) error {
-	m, err := a.Store.Message(x.Request.Context(), history.OwnerOf(&x.Identity), x.Values["id"], x.Values["item"])
+	m, err := a.Store.Message(x.Request.Context(), history.OwnerOf(x.Identity), x.Values["id"], x.Values["item"])
 	if err != nil {
 		return ItemNotFound(x, err)
 	}
@@ -93,7 +93,7 @@ func (a *API) ShowItem(x *exchange.Exchange) error {
 // DeleteItem answers DELETE /v1/conversations/{id}/items/{item} with the
 // conversation.
 func (a *API) DeleteItem(x *exchange.Exchange) error {
-	if err := a.Store.DeleteMessage(x.Request.Context(), history.OwnerOf(&x.Identity), x.Values["id"], x.Values["item"],
+	if err := a.Store.DeleteMessage(x.Request.Context(), history.OwnerOf(x.Identity), x.Values["id"], x.Values["item"],
 		a.Now()); err != nil {
 		return ItemNotFound(x, err)
 	}
@@ -102,7 +102,7 @@ func (a *API) DeleteItem(x *exchange.Exchange) error {
 
 // ShowTree answers GET /v1/conversations/{id}/tree: the shape of all branches.
 func (a *API) ShowTree(x *exchange.Exchange) error {
-	nodes, err := a.Store.Tree(x.Request.Context(), history.OwnerOf(&x.Identity), x.Values["id"])
+	nodes, err := a.Store.Tree(x.Request.Context(), history.OwnerOf(x.Identity), x.Values["id"])
 	if err != nil {
 		return NotFound(x, err)
 	}

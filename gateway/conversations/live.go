@@ -36,7 +36,7 @@ func (a *API) Follow(x *exchange.Exchange, j *job.Job) error {
 // turnNamed returns the answer that the path of a call names: the one that is
 // being written here, or else one that only the store knows.
 func (a *API) turnNamed(x *exchange.Exchange, j *job.Job, request *openai.TurnRequest) (*turn, error) {
-	m, err := a.Store.Message(x.Request.Context(), history.OwnerOf(&x.Identity), x.Values["id"],
+	m, err := a.Store.Message(x.Request.Context(), history.OwnerOf(x.Identity), x.Values["id"],
 		x.Values["item"])
 	if err != nil {
 		return nil, ItemNotFound(x, err)
@@ -108,7 +108,7 @@ func (t *turn) stored(ctx context.Context, owner convo.Owner) (now snapshot, err
 // watch sends what there is of an answer, and what comes until it ends, in the
 // way that request asks for.
 func (a *API) watch(x *exchange.Exchange, t *turn, request *openai.TurnRequest) error {
-	owner, ctx := history.OwnerOf(&x.Identity), x.Request.Context()
+	owner, ctx := history.OwnerOf(x.Identity), x.Request.Context()
 	form := t.shapeFor(x, request)
 	s := exchange.NewEventStream(x, 1)
 	var before snapshot

@@ -105,7 +105,7 @@ func (t *turn) begin() (begun convo.Turn, err error) {
 	k := t.api.Runs
 	k.Claim(wanted.Answer)
 	err = runs.Persist(t.x.Request.Context(), func(ctx context.Context) (err error) {
-		begun, err = k.Within(history.QuotaOf(&t.x.Identity)).BeginTurn(ctx, t.owner, t.conversation.ID, wanted,
+		begun, err = k.Within(history.QuotaOf(t.x.Identity)).BeginTurn(ctx, t.owner, t.conversation.ID, wanted,
 			t.api.Now())
 		return err
 	})

@@ -13,7 +13,7 @@ import (
 // Export answers GET /v1/conversations/{id}/export: everything as
 // JSON, or the current branch as ?format=markdown.
 func (a *API) Export(x *exchange.Exchange) error {
-	archive, err := a.Store.Export(x.Request.Context(), history.OwnerOf(&x.Identity), x.Values["id"])
+	archive, err := a.Store.Export(x.Request.Context(), history.OwnerOf(x.Identity), x.Values["id"])
 	if err != nil {
 		return NotFound(x, err)
 	}
@@ -41,7 +41,7 @@ func (a *API) Import(x *exchange.Exchange) error {
 	if err != nil {
 		return err
 	}
-	v, err := a.within(x).Import(x.Request.Context(), history.OwnerOf(&x.Identity), archive, a.Now())
+	v, err := a.within(x).Import(x.Request.Context(), history.OwnerOf(x.Identity), archive, a.Now())
 	if err != nil {
 		return err
 	}

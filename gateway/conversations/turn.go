@@ -61,7 +61,7 @@ func (a *API) newTurn(x *exchange.Exchange, j *job.Job, request *openai.TurnRequ
 		api:     a,
 		x:       x,
 		job:     j,
-		owner:   history.OwnerOf(&x.Identity),
+		owner:   history.OwnerOf(x.Identity),
 		request: request,
 	}
 	var err error

@@ -32,8 +32,8 @@ type Exchange struct {
 	Suffix string
 	// Values are what stands for the braces of the route.
 	Values map[string]string
-	// Identity is who makes the request, and so all that it may.
-	Identity tenant.Identity
+	// Identity is who makes the request, and so all that it may; [Exchange.Identify] sets it.
+	Identity *tenant.Identity
 	// Change is what the request changed, for the audit log.
 	Change Change
 	// Stream is set once events are being sent.
@@ -75,11 +75,23 @@ type Hooks struct {
 	BodyBytesMax int64
 }
 
+// unknown is the identity of all requests whose caller is not known.
+var unknown = &tenant.Identity{}
+
+// Identify notes the identity of the caller in the exchange and in its record; nil if it is not known.
+func (x *Exchange) Identify(who *tenant.Identity) {
+	if who == nil {
+		who = unknown
+	}
+	x.Identity, x.Record.Who = who, who
+}
+
 // Alone returns an exchange in whose name work is done that x does not wait for, or
 // that it asks for itself: as the same caller, with a context and a record of its own,
 // and without a client.
 func (x *Exchange) Alone(ctx context.Context, rec *record.Request) *Exchange {
-	own := &Exchange{
+	rec.Who = x.Identity
+	return &Exchange{
 		Response: &Response{},
 		Request:  x.Request.WithContext(ctx),
 		Record:   rec,
@@ -89,8 +101,6 @@ func (x *Exchange) Alone(ctx context.Context, rec *record.Request) *Exchange {
 		Bytes:    x.Bytes,
 		Server:   x.Server,
 	}
-	rec.Who = &own.Identity
-	return own
 }
 
 // RunStream does the rest of an exchange: after its handler if it is a stream.

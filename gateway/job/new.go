@@ -48,8 +48,7 @@ func (j *Job) Beside(what string) *Job {
 func (j *Job) Continue(
 	ctx context.Context, cancel context.CancelCauseFunc,
 ) (next *Job, end context.CancelCauseFunc) {
-	r, who := j.Record.Continue(), *j.Record.Who
-	r.Who = &who // the request's own goes with it
+	r := j.Record.Continue()
 	next = &Job{
 		Record: r,
 		server: j.server,

@@ -29,9 +29,9 @@ type API struct {
 
 // find returns a model by the name that clients of Ollama's API have for it.
 func (a *API) find(x *exchange.Exchange, name string) (*models.Model, error) {
-	m, err := a.Models.Find(&x.Identity, name)
+	m, err := a.Models.Find(x.Identity, name)
 	if plain := Untagged(name); err != nil && plain != name {
-		m, err = a.Models.Find(&x.Identity, plain)
+		m, err = a.Models.Find(x.Identity, plain)
 	}
 	return m, err
 }
@@ -264,8 +264,8 @@ func (a *API) embed(x *exchange.Exchange, j *job.Job, request *Embed) (vectors [
 // ListModels answers GET /api/tags.
 func (a *API) ListModels(x *exchange.Exchange) error {
 	list := List[Model]{Models: []Model{}}
-	for _, name := range a.Models.Names(&x.Identity) {
-		m, err := a.Models.Find(&x.Identity, name)
+	for _, name := range a.Models.Names(x.Identity) {
+		m, err := a.Models.Find(x.Identity, name)
 		if err != nil {
 			return err
 		}

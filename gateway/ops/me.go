@@ -42,7 +42,7 @@ type meDocument struct {
 
 // ShowMe answers GET /v1/organization/me.
 func (a *API) ShowMe(x *exchange.Exchange) error {
-	who, ctx := &x.Identity, x.Request.Context()
+	who, ctx := x.Identity, x.Request.Context()
 	month := ledger.MonthOf(a.Now())
 	me := meDocument{
 		Object:       "organization.me",

@@ -162,7 +162,7 @@ func within(asked, allowed []string) []string {
 // visibleTo says whose use a call may see: that of its own key, or that of
 // all keys if it is the operator's.
 func visibleTo(x *exchange.Exchange) map[ledger.By][]string {
-	who := &x.Identity
+	who := x.Identity
 	if who.Admin {
 		return nil
 	}

@@ -22,7 +22,7 @@ func (a *Handlers) Compact(x *exchange.Exchange, j *job.Job) error {
 		return err
 	}
 	x.Record.SetModel(model.ID)
-	past, err := history.Recall(x.Request.Context(), a.Store, &x.Identity, request)
+	past, err := history.Recall(x.Request.Context(), a.Store, x.Identity, request)
 	if err != nil {
 		return err
 	}

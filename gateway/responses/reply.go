@@ -61,7 +61,7 @@ func (a *Handlers) newReply(
 		api:   a,
 		x:     computing,
 		job:   j,
-		owner: history.OwnerOf(&asking.Identity),
+		owner: history.OwnerOf(asking.Identity),
 		asked: requestSummary{
 			logprobs:     request.Logprobs,
 			promptOnly:   request.PromptOnly,
@@ -171,7 +171,7 @@ func (r *reply) keep(asking *exchange.Exchange, asked *openai.ResponseRequest, n
 	k.Claim(fresh.ID)
 	var stored convo.Response
 	err = runs.Persist(ctx, func(ctx context.Context) (err error) {
-		stored, err = r.api.Runs.Within(history.QuotaOf(&asking.Identity)).CreateResponse(ctx, r.owner, fresh, now)
+		stored, err = r.api.Runs.Within(history.QuotaOf(asking.Identity)).CreateResponse(ctx, r.owner, fresh, now)
 		return err
 	})
 	if runs.Unsure(err) {

@@ -33,7 +33,7 @@ func (a *Handlers) Create(x *exchange.Exchange, j *job.Job) error {
 func (a *Handlers) Respond(
 	x *exchange.Exchange, j *job.Job, request *openai.ResponseRequest, out exchange.EventSink,
 ) error {
-	if err := checkStoring(&x.Identity, request); err != nil {
+	if err := checkStoring(x.Identity, request); err != nil {
 		return err
 	}
 	if request.Background && a.Runs == nil {
@@ -84,7 +84,7 @@ func (a *Handlers) prepare(x *exchange.Exchange, j *job.Job, request *openai.Res
 	}
 	request.Shape.Model = model.ID
 	begun := a.Now()
-	past, err := history.Recall(x.Request.Context(), a.Store, &x.Identity, request)
+	past, err := history.Recall(x.Request.Context(), a.Store, x.Identity, request)
 	x.Record.Took(ledger.History, begun)
 	if err != nil {
 		return err
@@ -134,7 +134,7 @@ func (a *Handlers) respondLater(
 		return err
 	}
 	if out != nil {
-		return x.Rest(func() error { return a.follow(x, history.OwnerOf(&x.Identity), id, -1, out) })
+		return x.Rest(func() error { return a.follow(x, history.OwnerOf(x.Identity), id, -1, out) })
 	}
 	return x.Reply(http.StatusOK, shown)
 }
@@ -163,7 +163,7 @@ func (r *reply) compute() {
 // made.
 func (a *Handlers) showFound(x *exchange.Exchange, id string, out exchange.EventSink) error {
 	if out != nil {
-		return x.Rest(func() error { return a.follow(x, history.OwnerOf(&x.Identity), id, -1, out) })
+		return x.Rest(func() error { return a.follow(x, history.OwnerOf(x.Identity), id, -1, out) })
 	}
 	for {
 		r, err := a.storedResponse(x, id)

@@ -20,7 +20,7 @@ func (a *Handlers) storedResponse(x *exchange.Exchange, id string) (convo.Respon
 	if a.Runs == nil {
 		return convo.Response{}, openai.ThingNotFound("Response", id)
 	}
-	r, err := a.Store.Response(x.Request.Context(), history.OwnerOf(&x.Identity), id)
+	r, err := a.Store.Response(x.Request.Context(), history.OwnerOf(x.Identity), id)
 	if errors.Is(err, convo.ErrNotFound) {
 		err = openai.ThingNotFound("Response", id)
 	}
@@ -46,13 +46,13 @@ func (a *Handlers) Show(x *exchange.Exchange) error {
 		}
 	}
 	return x.RunStream(true, func() error {
-		return a.follow(x, history.OwnerOf(&x.Identity), r.ID, after, x.NamedStream())
+		return a.follow(x, history.OwnerOf(x.Identity), r.ID, after, x.NamedStream())
 	})
 }
 
 // replyStored sends a stored response as one document.
 func (a *Handlers) replyStored(x *exchange.Exchange, r *convo.Response) error {
-	shape, err := a.shapeOf(x.Request.Context(), history.OwnerOf(&x.Identity), r)
+	shape, err := a.shapeOf(x.Request.Context(), history.OwnerOf(x.Identity), r)
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (a *Handlers) Delete(x *exchange.Exchange) error {
 	if _, err := a.storedResponse(x, id); err != nil {
 		return err
 	}
-	if err := a.Store.DeleteResponse(x.Request.Context(), history.OwnerOf(&x.Identity), id); err != nil {
+	if err := a.Store.DeleteResponse(x.Request.Context(), history.OwnerOf(x.Identity), id); err != nil {
 		return err
 	}
 	a.Runs.Cancel(id, runs.ErrCancelled)
@@ -84,7 +84,7 @@ func (a *Handlers) Cancel(x *exchange.Exchange) error {
 			"Cannot cancel a synchronous response: only those made with 'background' can be. Close the connection "+
 				"instead.")
 	}
-	if r, err = a.Store.CancelResponse(x.Request.Context(), history.OwnerOf(&x.Identity), id); err != nil {
+	if r, err = a.Store.CancelResponse(x.Request.Context(), history.OwnerOf(x.Identity), id); err != nil {
 		return err
 	}
 	a.Runs.Cancel(id, runs.ErrCancelled)
@@ -110,7 +110,7 @@ func (a *Handlers) ListInputItems(x *exchange.Exchange) error {
 	if err != nil {
 		return err
 	}
-	list, err := a.Store.ResponseItems(x.Request.Context(), history.OwnerOf(&x.Identity), id, convo.Input, page)
+	list, err := a.Store.ResponseItems(x.Request.Context(), history.OwnerOf(x.Identity), id, convo.Input, page)
 	if errors.Is(err, convo.ErrNotFound) {
 		return openai.ThingNotFound("Item", page.After+page.Before)
 	}

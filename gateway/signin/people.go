@@ -19,7 +19,7 @@ var errNotOrgAdmin = parley.Errorf(parley.Forbidden,
 
 // realm returns the organisation whose people a caller manages, empty for all.
 func realm(x *exchange.Exchange) (string, error) {
-	switch who := &x.Identity; {
+	switch who := x.Identity; {
 	case who.Admin:
 		return "", nil
 	case who.OrgAdmin:

@@ -62,7 +62,7 @@ func (h *Handlers) openWithPassword(x *exchange.Exchange, given *credential, sco
 // openWithKey signs in with an API key, or with the local token.
 func (h *Handlers) openWithKey(x *exchange.Exchange, secret string, scope tenant.Scope) error {
 	ctx, now := x.Request.Context(), h.Now()
-	var who tenant.Identity
+	who := &tenant.Identity{}
 	var cookie string
 	var expires time.Time
 	var err error
@@ -84,7 +84,7 @@ func (h *Handlers) openWithKey(x *exchange.Exchange, secret string, scope tenant
 		return err
 	}
 	h.Cookies.set(x, scope, cookie, int(expires.Sub(now).Seconds()))
-	return h.replySession(x, &who, expires)
+	return h.replySession(x, who, expires)
 }
 
 var errWrongToken = parley.Errorf(parley.Unauthenticated,
@@ -103,11 +103,11 @@ func (h *Handlers) kind() string {
 }
 
 // ShowSession answers GET /session and /admin/session. who is the caller, if err is nil.
-func (h *Handlers) ShowSession(x *exchange.Exchange, who tenant.Identity, err error) error {
+func (h *Handlers) ShowSession(x *exchange.Exchange, who *tenant.Identity, err error) error {
 	if err != nil {
 		return reply(x, sessionDocument{Object: "session", Kind: h.kind(), Issuer: h.issuerName()})
 	}
-	return h.replySession(x, &who, time.Time{})
+	return h.replySession(x, who, time.Time{})
 }
 
 // replySession says as whom a page is signed in.

@@ -66,7 +66,7 @@ func tierOf(u *accounts.User) *parley.Class {
 }
 
 // ofAccount returns the identity of an account.
-func (k *Keyring) ofAccount(ctx context.Context, id string) (Identity, error) {
+func (k *Keyring) ofAccount(ctx context.Context, id string) (*Identity, error) {
 	var p person
 	err := k.store.db.Read(ctx, func(t *db.Tx) (err error) {
 		p, err = findPerson(t, id)
@@ -74,13 +74,13 @@ func (k *Keyring) ofAccount(ctx context.Context, id string) (Identity, error) {
 	})
 	switch {
 	case errors.Is(err, db.ErrNoRow):
-		return Identity{}, errAccountDeleted
+		return nil, errAccountDeleted
 	case err != nil:
-		return Identity{}, err
+		return nil, err
 	case p.blocked():
-		return Identity{}, errAccountDisabled
+		return nil, errAccountDisabled
 	}
-	return k.tiers.ofPerson(&p), nil
+	return new(k.tiers.ofPerson(&p)), nil
 }
 
 // askAccount has the store decide about a session of an account, and remembers that.
@@ -109,7 +109,7 @@ func (k *Keyring) askAccount(ctx context.Context, d digest, now time.Time) (v ke
 	case p.blocked():
 		v.refused = errAccountDisabled
 	default:
-		v.identity = k.tiers.ofPerson(&p)
+		v.identity = new(k.tiers.ofPerson(&p))
 	}
 	k.keep(&v, now)
 	return v, nil

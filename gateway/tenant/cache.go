@@ -60,7 +60,7 @@ type cache struct {
 // A keyLookup is what becomes of calls with a key.
 type keyLookup struct {
 	digest   digest
-	identity Identity
+	identity *Identity
 	// refused says why the key is not accepted, nil if it is.
 	refused error
 	expires time.Time

@@ -136,13 +136,13 @@ func (k *Keyring) OnChange(f func(context.Context)) {
 }
 
 // Identify returns the identity of a key, or why it is rejected.
-func (k *Keyring) Identify(ctx context.Context, secret string) (Identity, error) {
+func (k *Keyring) Identify(ctx context.Context, secret string) (*Identity, error) {
 	now, d := k.now(), digestOf(secret)
 	v, ok := k.recall(d, now)
 	if !ok { // all who show it now wait for one answer
 		prefix, ok := prefixOf(secret)
 		if !ok {
-			return Identity{}, errUnknown
+			return nil, errUnknown
 		}
 		var err error
 		ask := func(ctx context.Context) (keyLookup, error) { return k.ask(ctx, prefix, d, now) }
@@ -150,14 +150,14 @@ func (k *Keyring) Identify(ctx context.Context, secret string) (Identity, error)
 			v, err = k.asked.Find(ctx, string(d[:]), ask) // this one was begun after now
 		}
 		if err != nil {
-			return Identity{}, err
+			return nil, err
 		}
 	}
 	switch {
 	case v.refused != nil:
-		return Identity{}, v.refused
+		return nil, v.refused
 	case !v.expires.IsZero() && !now.Before(v.expires):
-		return Identity{}, errExpired
+		return nil, errExpired
 	}
 	return v.identity, nil
 }
@@ -209,7 +209,7 @@ func (k *Keyring) ask(ctx context.Context, prefix string, d digest, now time.Tim
 	case r.blocked():
 		v.refused = errBlocked
 	default:
-		v.identity = k.tiers.ofRecord(&r)
+		v.identity = new(k.tiers.ofRecord(&r))
 	}
 	k.keep(&v, now)
 	return v, nil
@@ -225,7 +225,7 @@ func (k *Keyring) keep(v *keyLookup, now time.Time) {
 
 // OfKey returns the identity under which detached work of a key or an account runs, such
 // as a batch. It reflects what it may do now, whichever secret it has.
-func (k *Keyring) OfKey(ctx context.Context, id string) (Identity, error) {
+func (k *Keyring) OfKey(ctx context.Context, id string) (*Identity, error) {
 	ctx, cancel := context.WithTimeout(ctx, askMax)
 	defer cancel()
 	if accounts.IsID(id) {
@@ -234,28 +234,28 @@ func (k *Keyring) OfKey(ctx context.Context, id string) (Identity, error) {
 	r, err := k.store.findID(ctx, id)
 	switch {
 	case errors.Is(err, ErrNotFound):
-		return Identity{}, errDeleted
+		return nil, errDeleted
 	case err != nil:
-		return Identity{}, err
+		return nil, err
 	case r.blocked():
-		return Identity{}, errBlocked
+		return nil, errBlocked
 	case !r.key.Expires.IsZero() && !k.now().Before(r.key.Expires):
-		return Identity{}, errExpired
+		return nil, errExpired
 	}
-	return k.tiers.ofRecord(&r), nil
+	return new(k.tiers.ofRecord(&r)), nil
 }
 
 // Of returns the identity under which detached work of a tenant runs when it
 // was requested without a key.
-func (k *Keyring) Of(ctx context.Context, organization, user string) (Identity, error) {
+func (k *Keyring) Of(ctx context.Context, organization, user string) (*Identity, error) {
 	o, err := k.store.Organization(ctx, organization)
 	if err != nil {
-		return Identity{}, err
+		return nil, err
 	}
 	if o.Blocked {
-		return Identity{}, errBlocked
+		return nil, errBlocked
 	}
-	return k.tiers.identity(&o, nil).of(user), nil
+	return new(k.tiers.identity(&o, nil).of(user)), nil
 }
 
 // follow takes up changes until ctx ends. While the store cannot be reached, what

@@ -74,18 +74,18 @@ func (i *Identity) UserAccount() string {
 const AnonymousOrganization = "anonymous"
 
 // Anonymous is who calls a server without keys and shows no credential.
-func Anonymous() Identity {
-	return Identity{Organization: AnonymousOrganization, Tier: parley.Enterprise, Anonymous: true}
+func Anonymous() *Identity {
+	return &Identity{Organization: AnonymousOrganization, Tier: parley.Enterprise, Anonymous: true}
 }
 
 // Local is the identity of the local token of a server without keys: its operator, with
 // full access.
-func Local() Identity {
-	return Identity{Organization: LocalOrganization, Tier: parley.Enterprise, Admin: true}
+func Local() *Identity {
+	return &Identity{Organization: LocalOrganization, Tier: parley.Enterprise, Admin: true}
 }
 
 // Operator is who shows a credential that is good for operating the fleet alone.
-func Operator() Identity { return Identity{Organization: LocalOrganization, Admin: true} }
+func Operator() *Identity { return &Identity{Organization: LocalOrganization, Admin: true} }
 
 // MayUse reports whether the identity may use the model that goes by any of
 // these names, such as its own and an alias.

@@ -110,7 +110,7 @@ func (s *Store) findSession(ctx context.Context, d digest) (one session, r recor
 
 // IdentifySession returns the identity of a session cookie, or why it is rejected. A session
 // ends with the key, or the secret, that it was opened with.
-func (k *Keyring) IdentifySession(ctx context.Context, cookie string, scope Scope) (Identity, error) {
+func (k *Keyring) IdentifySession(ctx context.Context, cookie string, scope Scope) (*Identity, error) {
 	now, d := k.now(), sessionDigest(cookie)
 	ask := func(ctx context.Context) (keyLookup, error) { return k.askSession(ctx, d, now) }
 	if accounts.IsCookie(cookie) {
@@ -124,16 +124,16 @@ func (k *Keyring) IdentifySession(ctx context.Context, cookie string, scope Scop
 			v, err = k.asked.Find(ctx, string(d[:]), ask)
 		}
 		if err != nil {
-			return Identity{}, err
+			return nil, err
 		}
 	}
 	switch {
 	case v.refused == errUnknown, v.scope != scope, v.local && !k.Empty(), !now.Before(v.expires):
-		return Identity{}, errNoSession
+		return nil, errNoSession
 	case v.refused != nil:
-		return Identity{}, v.refused
+		return nil, v.refused
 	}
-	return v.identity.within(scope), nil
+	return new(v.identity.within(scope)), nil
 }
 
 // askSession has the store decide about a session, and remembers that.
@@ -155,7 +155,7 @@ func (k *Keyring) askSession(ctx context.Context, d digest, now time.Time) (keyL
 	case r.blocked():
 		v.refused = errBlocked
 	default:
-		v.identity = k.tiers.ofRecord(&r)
+		v.identity = new(k.tiers.ofRecord(&r))
 		if !r.key.Expires.IsZero() && r.key.Expires.Before(v.expires) {
 			v.expires = r.key.Expires
 		}
