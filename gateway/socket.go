@@ -92,7 +92,9 @@ func (g *Gateway) converseBy(c *call, handle frameHandler, failed func(openai.Er
 	c.job.Revocable(s.ctx, s.cancel)
 	c.honourCacheControl()
 	c.Request.Header.Del("Idempotency-Key") // it is for one request
-	// The originals keep the buffers of the HTTP server alive, and the response has been sent.
+	// The originals keep the buffers of the HTTP server alive, and the response has been sent. The requests of all
+	// frames are this one.
+	c.Request = c.Request.WithContext(s.ctx)
 	c.ResponseWriter, c.Request.Body = &memoryResponse{header: http.Header{}}, http.NoBody
 	c.converse = s.serve
 	return nil

@@ -6,7 +6,7 @@ import "time"
 type KeepAlive struct {
 	// Every is the longest silence; 0 sends nothing.
 	Every time.Duration
-	// Ping sends something. An error from it ends the answer.
+	// Ping sends something; nil if nothing need be sent. An error from it ends the answer.
 	Ping func() error
 }
 
@@ -41,7 +41,7 @@ func (a *Answer) keepAlive(k KeepAlive, take func([]Piece) error) *pinger {
 		answer:    a,
 		take:      take,
 	}
-	if k.Every > 0 {
+	if k.Every > 0 && (k.Ping != nil || a.reports) {
 		p.mu, p.last = newChanMutex(), time.Now()
 		p.broken = make(chan struct{})
 		p.mu.Lock()
@@ -106,6 +106,9 @@ func (p *pinger) ping() error {
 		if where := p.answer.Waiter.Status(); where.Waiting {
 			return p.take([]Piece{{Progress: where.Progress(len(p.answer.Prompts[0].Tokens))}})
 		}
+	}
+	if p.Ping == nil {
+		return nil
 	}
 	return p.Ping()
 }

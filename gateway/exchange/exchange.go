@@ -91,9 +91,13 @@ func (x *Exchange) Identify(who *tenant.Identity) {
 // and without a client.
 func (x *Exchange) Alone(ctx context.Context, rec *record.Request) *Exchange {
 	rec.Who = x.Identity
+	request := x.Request
+	if ctx != request.Context() {
+		request = request.WithContext(ctx)
+	}
 	return &Exchange{
 		Response: &Response{},
-		Request:  x.Request.WithContext(ctx),
+		Request:  request,
 		Record:   rec,
 		Suffix:   x.Suffix,
 		Values:   x.Values,

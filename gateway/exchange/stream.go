@@ -36,8 +36,8 @@ type EventStream struct {
 	lastClosing *answer.Piece
 	// unfinished counts the choices that have not ended.
 	unfinished int
-	// deadline is until when the next write may take; wrote is when the last was.
-	deadline, wrote time.Time
+	// deadline is until when the next write may take.
+	deadline time.Time
 	// Broken is true once a write failed: nothing more arrives.
 	Broken bool
 	// room is where frames are put together.
@@ -87,7 +87,11 @@ func (c controlFlusher) FlushError() error { return c.Flush() }
 // first event, so an error that comes before it still has its own.
 func (x *Exchange) StreamAnswer(a *answer.Answer, form Shape, includeUsage bool) error {
 	s := NewEventStream(x, len(a.Choices))
-	err := a.Each(x.Request.Context(), x.KeepAlive(s.Ping), func(pieces []answer.Piece) error {
+	ping := s.Ping
+	if x.Frame != nil { // a WebSocket has pings of its own
+		ping = nil
+	}
+	err := a.Each(x.Request.Context(), x.KeepAlive(ping), func(pieces []answer.Piece) error {
 		return s.SendPieces(pieces, form)
 	})
 	if err != nil {
@@ -131,7 +135,7 @@ func (x *Exchange) AsEvents(stream bool, a *answer.Answer, form Shape, includeUs
 	return func() error { return x.StreamAnswer(a, form, includeUsage) }
 }
 
-// KeepAlive has ping called while nothing is written for too long.
+// KeepAlive has ping called while nothing is written for too long; nil sends nothing.
 func (x *Exchange) KeepAlive(ping func() error) answer.KeepAlive {
 	return answer.KeepAlive{Every: x.Server.KeepAlive, Ping: ping}
 }
@@ -202,13 +206,10 @@ func (s *EventStream) EndWith(u openai.Usage, timings *openai.Timings, form Shap
 	return s.frame([]byte("[DONE]"))
 }
 
-// Ping keeps a silent connection open, and reports the position in the queue. A
-// WebSocket has pings of its own, and in lines a space stands before the next object.
+// Ping keeps a silent connection open, and reports the position in the queue. In lines a space stands before the next
+// object.
 func (s *EventStream) Ping() error {
-	switch {
-	case s.exchange.Frame != nil:
-		return nil
-	case s.lines:
+	if s.lines {
 		return s.write([]byte(" "))
 	}
 	if where := s.exchange.Record.Waiter().Status(); where.Waiting {
@@ -246,7 +247,6 @@ func (s *EventStream) frame(body []byte) error {
 // client that does not read them in time is taken for gone.
 func (s *EventStream) write(frame []byte) error {
 	begun, first := time.Now(), s.exchange.Stream == nil
-	s.wrote = begun
 	if s.control == nil {
 		s.control = flusherOf(s.exchange)
 	}
