@@ -107,12 +107,17 @@ func heapInUse() (sum uint64) {
 	return sum
 }
 
-// garbagePercent is how much garbage there may be beside inUse bytes, in steps of 25 %.
+// garbagePercent is how much garbage there may be beside inUse bytes, in steps of 25 %. Where more than garbageBytes are
+// in use, most of that are streams: the more there are, the less garbage stands beside them, down to percentMin.
 func garbagePercent(inUse uint64) int {
 	if inUse > largeHeap {
 		return 100
 	}
-	return int(min(max(100*garbageBytes/max(inUse, 1)/25*25, percentMin), percentMax))
+	percent := 100 * garbageBytes / max(inUse, 1)
+	if percent < 100 {
+		percent = percent * percent / 100
+	}
+	return int(min(max(percent/25*25, percentMin), percentMax))
 }
 
 const (
