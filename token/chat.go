@@ -112,7 +112,11 @@ var reservedNames = []string{"messages", "tools", "add_generation_prompt"}
 // variables are what transformers gives a template: tools and documents exist even where there are none.
 func (c *ChatTemplate) variables(messages []Message, opts RenderOptions) (*jinja.Map, error) {
 	vars := c.special.Copy(len(reservedNames) + 1 + len(opts.Kwargs))
-	for _, name := range slices.Sorted(maps.Keys(opts.Kwargs)) {
+	var names []string
+	if len(opts.Kwargs) > 0 {
+		names = slices.Sorted(maps.Keys(opts.Kwargs))
+	}
+	for _, name := range names {
 		if slices.Contains(reservedNames, name) {
 			return nil, parley.Invalid("chat_template_kwargs",
 				"chat_template_kwargs cannot set %q; use the request field of that name", name)
