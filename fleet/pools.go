@@ -54,15 +54,15 @@ func (f *Fleet) Pools(model string) (names []string) {
 // work, then those with one that can be woken, then the rest; each in the order in
 // which they are asked.
 func (f *Fleet) PoolsFor(r *parley.Request) []string {
+	pools := f.admitting(r, "")
+	if len(pools) == 1 {
+		return []string{pools[0].Name}
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var names []string
 	up, asleep := 0, 0
-	for i := range f.cfg.Pools {
-		p := &f.cfg.Pools[i]
-		if !p.admits(r) {
-			continue
-		}
+	for _, p := range pools {
 		switch n, wakes := f.ready(r.Model, p.Name); {
 		case n > 0:
 			names = slices.Insert(names, up, p.Name)

@@ -97,9 +97,10 @@ func (q *modelQueues) choose(r *parley.Request, now time.Time) (first *poolQueue
 	if q.pools == nil {
 		return q.of[0]
 	}
-	for _, name := range q.pools.PoolsFor(r) {
+	names := q.pools.PoolsFor(r)
+	for _, name := range names {
 		t := q.named(name)
-		if t.ready() > 0 && t.retry(now) == 0 {
+		if len(names) == 1 || t.ready() > 0 && t.retry(now) == 0 {
 			return t
 		}
 		if first == nil {
