@@ -24,15 +24,14 @@ func BenchmarkLimitedChat(b *testing.B) {
 	}
 	limits := limit.Limits{RequestsPerSecond: 1e8, RequestsPerMinute: 1e8, InputTokensPerMinute: 1e8,
 		OutputTokensPerMinute: 1e8, ConcurrentRequests: 100}
-	g.who = func(*call) (*tenant.Identity, error) {
-		return &tenant.Identity{
-			Organization: "acme",
-			Key:          "k",
-			Tier:         parley.Pro,
-			Limits:       limits,
-			KeyLimits:    limits,
-		}, nil
+	who := &tenant.Identity{
+		Organization: "acme",
+		Key:          "k",
+		Tier:         parley.Pro,
+		Limits:       limits,
+		KeyLimits:    limits,
 	}
+	g.who = func(*call) (*tenant.Identity, error) { return who, nil }
 	body := chatBody(`,"max_tokens":4`)
 	b.ReportAllocs()
 	for b.Loop() {
