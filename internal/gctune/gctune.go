@@ -107,8 +107,8 @@ func heapInUse() (sum uint64) {
 	return sum
 }
 
-// garbagePercent is how much garbage there may be beside inUse bytes, in steps of 25 %. Where more than garbageBytes are
-// in use, most of that are streams: the more there are, the less garbage stands beside them, down to percentMin.
+// garbagePercent is how much garbage there may be beside inUse bytes, in steps of 25 %. Where more than garbageBytes
+// are in use, most of that are streams: the more there are, the less garbage stands beside them, down to percentMin.
 func garbagePercent(inUse uint64) int {
 	if inUse > largeHeap {
 		return 100
