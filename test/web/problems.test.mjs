@@ -22,7 +22,7 @@ const problems = {
   'task lists had boxes and brackets': ['follow', 'tables keep words whole'],
   'there was no way to a real model': ['models', 'a model is pulled with its progress'],
   'a team had no sign-in': ['accounts', 'an invitation leads to a chat'],
-  'there was no sign-in with an issuer': ['issuer', 'a person of a group signs in at dex'],
+  'there was no sign-in with an issuer': ['issuer', 'a person of a group signs in at the issuer'],
   'groups of an issuer gave nothing': ['groups', 'a group that is set on one gateway'],
   'without a worker a request hung, and the server was said to be busy': ['absent', 'without a worker a chat fails within seconds'],
   'a worker that could not join was named nowhere but in the log': ['absent', 'workers that cannot join are listed as absent'],
