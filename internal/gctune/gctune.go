@@ -24,7 +24,7 @@ const (
 	garbageBytes = 48 << 20
 	// percentMin and percentMax bound the garbage by the memory in use. Processes
 	// that use more than largeHeap are left to Go's own rule.
-	percentMin, percentMax = 25, 800
+	percentMin, percentMax = 20, 800
 	largeHeap              = 256 << 20
 	// lookEvery is how many requests come between two looks at the memory in use.
 	lookEvery = 64
@@ -107,8 +107,8 @@ func heapInUse() (sum uint64) {
 	return sum
 }
 
-// garbagePercent is how much garbage there may be beside inUse bytes, in steps of 25 %. Where more than garbageBytes
-// are in use, most of that are streams: the more there are, the less garbage stands beside them, down to percentMin.
+// garbagePercent is how much garbage there may be beside inUse bytes, in steps of percentMin. Where more than
+// garbageBytes are in use, most of that are streams: the more there are, the less garbage stands beside them.
 func garbagePercent(inUse uint64) int {
 	if inUse > largeHeap {
 		return 100
@@ -117,7 +117,7 @@ func garbagePercent(inUse uint64) int {
 	if percent < 100 {
 		percent = percent * percent / 100
 	}
-	return int(min(max(percent/25*25, percentMin), percentMax))
+	return int(min(max(percent/percentMin*percentMin, percentMin), percentMax))
 }
 
 const (

@@ -12,8 +12,8 @@ import (
 )
 
 func TestGarbageHasItsRoom(t *testing.T) {
-	for inUse, want := range map[uint64]int{0: percentMax, 1 << 20: percentMax, 16 << 20: 300, 32 << 20: 150,
-		48 << 20: 100, 64 << 20: 50, 96 << 20: percentMin, largeHeap: percentMin, 8 << 30: 100} {
+	for inUse, want := range map[uint64]int{0: percentMax, 1 << 20: percentMax, 16 << 20: 300, 32 << 20: 140,
+		48 << 20: 100, 64 << 20: 40, 96 << 20: percentMin, largeHeap: percentMin, 8 << 30: 100} {
 		if got := garbagePercent(inUse); got != want {
 			t.Errorf("with %d bytes in use: %d percent, want %d", inUse, got, want)
 		}
