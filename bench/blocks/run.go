@@ -50,8 +50,9 @@ func (r *Result) Missed() bool { return r.Ratio() < Bar }
 
 // WriteText prints the result.
 func (r *Result) WriteText(to io.Writer) error {
-	_, err := fmt.Fprintf(to, "%d blocks of %d KiB, %d rounds: plain copy %.2f GB/s; fetch through shared memory %.2f GB/s, "+
-		"%.2f of it; fetch over TCP %.2f GB/s (%.2f in one stream), %.2f of it; workers on this machine reach %.2f, bar %.2f\n",
+	_, err := fmt.Fprintf(to, "%d blocks of %d KiB, %d rounds: plain copy %.2f GB/s; fetch through shared memory "+
+		"%.2f GB/s, %.2f of it; fetch over TCP %.2f GB/s (%.2f in one stream), %.2f of it; workers on this machine "+
+		"reach %.2f, bar %.2f\n",
 		r.Blocks, r.BlockBytes>>10, r.Rounds, r.Plain/1e9, r.Shared/1e9, r.InMemory, r.Fetch/1e9, r.One/1e9, r.OverTCP,
 		r.Ratio(), Bar)
 	return err
