@@ -65,28 +65,34 @@ func TestStreamsEndWithTheirKey(t *testing.T) {
 }
 
 // TestSocketsEndWithTheirKey deletes a key, as another gateway would, while it is answered
-// over a WebSocket: the connection ends, and with it the work.
+// over a WebSocket: the connection ends with the reason, and with it the work.
 func TestSocketsEndWithTheirKey(t *testing.T) {
 	w := &worker{script: speak(t, strings.Repeat("word ", 9000)+"<|im_end|>", 20*time.Millisecond)}
 	s, rig := startGuarded(t, w, newStoreName(t))
 	secret, id := rig.key(tenant.NewKey{Organization: "acme"})
+	conns := map[string]*websocket.Conn{"idle": s.mustDial("/v1/responses", bearer(secret)...)}
 	for path, frame := range map[string]string{
 		"/v1/chat/completions": chatBody(""),
 		"/v1/responses":        `{"type":"response.create","model":"` + modelID + `","input":"Hi"}`,
 	} {
-		conn := s.mustDial(path, bearer(secret)...)
-		sendFrame(t, conn, frame)
-		framesUntil(t, conn, "delta")
+		conns[path] = s.mustDial(path, bearer(secret)...)
+		sendFrame(t, conns[path], frame)
+		framesUntil(t, conns[path], "delta")
 	}
-	idle := s.mustDial("/v1/responses", bearer(secret)...)
 	if err := rig.store.DeleteKey(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
 	begun := time.Now()
-	_, _, err := idle.Read(t.Context())
-	if closed, ok := errors.AsType[websocket.CloseError](err); !ok || closed.Code != websocket.StatusPolicyViolation ||
-		!strings.Contains(closed.Reason, "key of this request was deleted") || time.Since(begun) > revokedWithin {
-		t.Errorf("an idle connection ended after %v with %v", time.Since(begun), err)
+	for name, conn := range conns {
+		var err error
+		for err == nil {
+			_, _, err = conn.Read(t.Context())
+		}
+		closed, ok := errors.AsType[websocket.CloseError](err)
+		if !ok || closed.Code != websocket.StatusPolicyViolation ||
+			!strings.Contains(closed.Reason, "key of this request was deleted") || time.Since(begun) > revokedWithin {
+			t.Errorf("%s: the connection ended after %v with %v", name, time.Since(begun), err)
+		}
 	}
 	s.wantIdle(w, begun)
 }
