@@ -144,6 +144,7 @@ test('after a crash an answer is said to be cut off, the ring counts what was sa
   await answerAtLength(page);
   await say(page, 'Tell me a story of a lighthouse.');
   await writing(page, 600);
+  await eventually(async () => assert.ok((await kept(rig, page))[1].text, 'nothing of the answer is stored')); // the store is half a second behind
   const path = new URL(page.url()).pathname;
   await crash(rig.server);
   await page.closeClean();
