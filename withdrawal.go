@@ -13,26 +13,26 @@ import (
 type Withdrawal struct {
 	mu    sync.Mutex
 	asked bool
-	heed  func()
+	told  func()
 }
 
 // Ask withdraws the request if it has not begun.
 func (w *Withdrawal) Ask() {
 	w.mu.Lock()
-	first, heed := !w.asked, w.heed
+	first, told := !w.asked, w.told
 	w.asked = true
 	w.mu.Unlock()
-	if first && heed != nil {
-		heed()
+	if first && told != nil {
+		told()
 	}
 }
 
-// Heed has f called when the sender withdraws the request: at once if it already has, and at
+// OnAsk has f called when the sender withdraws the request: at once if it already has, and at
 // most once. With nil, nothing is called any more.
-func (w *Withdrawal) Heed(f func()) {
+func (w *Withdrawal) OnAsk(f func()) {
 	w.mu.Lock()
 	asked := w.asked
-	w.heed = f
+	w.told = f
 	w.mu.Unlock()
 	if asked && f != nil {
 		f()

@@ -93,8 +93,8 @@ func (e *Engine) Generate(ctx context.Context, r *parley.Request) iter.Seq2[parl
 		}
 		defer e.inbox.leave(j)
 		if w := parley.WithdrawalOf(ctx); w != nil {
-			w.Heed(func() { e.inbox.withdraw(j) })
-			defer w.Heed(nil)
+			w.OnAsk(func() { e.inbox.withdraw(j) })
+			defer w.OnAsk(nil)
 		}
 		j.mail.each(ctx, yield)
 	}

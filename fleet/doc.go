@@ -26,7 +26,7 @@
 //	handover.go  what the others fetch from a worker that stops
 //	sleep.go     sleeping workers, and waking them for requests
 //	member.go    one worker: its breaker, its streams, its events
-//	seats.go     the models of a worker, which may change
+//	replicas.go  the models of a worker, which may change
 //	status.go    the state of workers for operators
 //
 // # Guarantees

@@ -16,24 +16,23 @@ type Feed struct {
 	member *member
 }
 
-// An indexSeat is where one model's events go. All places of a worker are told of all
-// its batches, so that they agree in what is missing.
-type indexSeat struct {
+// A modelIndex is the block index of one model, and the number of a worker in it. Each batch of a worker goes to the
+// indexes of all its models, so that they agree in what is missing.
+type modelIndex struct {
 	index  *kvindex.Index
 	worker kvindex.Worker
 }
 
-// each calls tell for the places of all present seats, and returns what the first one
-// asks for.
-func (f *Feed) each(tell func(p indexSeat) kvindex.Ask) (ask kvindex.Ask) {
+// each calls tell for the index of each model that the worker has, and returns what the first one asks for.
+func (f *Feed) each(tell func(x modelIndex) kvindex.Ask) (ask kvindex.Ask) {
 	f.fleet.mu.Lock()
 	defer f.fleet.mu.Unlock()
 	if !f.member.Source.Events && f.member.SourceOf == nil { // the source of the events is not known any more
 		return ask
 	}
-	for i, s := range f.member.seats {
-		index, number := f.fleet.router.Index(s.id)
-		if a := tell(indexSeat{index, number}); i == 0 {
+	for i, r := range f.member.replicas {
+		index, number := f.fleet.router.Index(r.id)
+		if a := tell(modelIndex{index, number}); i == 0 {
 			ask = a
 		}
 	}
@@ -42,28 +41,28 @@ func (f *Feed) each(tell func(p indexSeat) kvindex.Ask) (ask kvindex.Ask) {
 
 // Apply takes a batch and returns what the worker must be asked for.
 func (f *Feed) Apply(b kvindex.Batch) kvindex.Ask {
-	return f.each(func(p indexSeat) kvindex.Ask { return p.index.Apply(p.worker, b) })
+	return f.each(func(x modelIndex) kvindex.Ask { return x.index.Apply(x.worker, b) })
 }
 
 // ReplayEnded notes that all that could be repeated was.
 func (f *Feed) ReplayEnded() kvindex.Ask {
-	return f.each(func(p indexSeat) kvindex.Ask { return p.index.ReplayEnded(p.worker) })
+	return f.each(func(x modelIndex) kvindex.Ask { return x.index.ReplayEnded(x.worker) })
 }
 
 // Restore replaces what is known by a snapshot. Its blocks are gone through once
 // for each model.
 func (f *Feed) Restore(seq uint64, blocks iter.Seq[kvindex.Event]) kvindex.Ask {
-	return f.each(func(p indexSeat) kvindex.Ask { return p.index.Restore(p.worker, seq, blocks) })
+	return f.each(func(x modelIndex) kvindex.Ask { return x.index.Restore(x.worker, seq, blocks) })
 }
 
 // Reconnected notes that batches may have been missed.
 func (f *Feed) Reconnected() {
-	f.each(func(p indexSeat) kvindex.Ask { p.index.Reconnected(p.worker); return kvindex.Ask{} })
+	f.each(func(x modelIndex) kvindex.Ask { x.index.Reconnected(x.worker); return kvindex.Ask{} })
 }
 
 // Wants returns what the worker was asked for and has not given.
 func (f *Feed) Wants() kvindex.Ask {
-	return f.each(func(p indexSeat) kvindex.Ask { return p.index.Wants(p.worker) })
+	return f.each(func(x modelIndex) kvindex.Ask { return x.index.Wants(x.worker) })
 }
 
 // follow keeps listening to a member's events.

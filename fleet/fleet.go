@@ -99,8 +99,8 @@ func (f *Fleet) Join(w Member) error {
 		attempts: map[*attempt]struct{}{},
 		kick:     make(chan struct{}, 1),
 	}
-	if err := f.reseat(m, models); err != nil {
-		f.unseat(m)
+	if err := f.setModels(m, models); err != nil {
+		f.removeReplicas(m)
 		return err
 	}
 	if w.Probe == nil {
@@ -146,7 +146,7 @@ func (f *Fleet) release(m *member) {
 	if !m.orders.leaving || len(m.attempts) > 0 {
 		return
 	}
-	f.unseat(m)
+	f.removeReplicas(m)
 	f.members = slices.DeleteFunc(f.members, func(x *member) bool { return x == m })
 	m.stop()
 	if m.Close != nil {

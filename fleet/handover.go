@@ -9,7 +9,7 @@ import (
 	"parley/route"
 )
 
-// A worker that is about to stop holds conversations that wait for their next turn. The others fetch what it
+// A worker that is about to stop holds the cache of conversations that will continue. The others fetch what it
 // alone holds, for a bounded time; it stays as long as its events are listened to, so they are until that is done.
 
 // handOver has other workers fetch from a process that is about to stop, and lets it go then. What one that fails
@@ -59,7 +59,7 @@ func (f *Fleet) planHandOver(m *member, failed map[*member]bool, within time.Dur
 	now := f.cfg.Now()
 	f.report(now)
 	by := map[*member]*handing{}
-	for _, s := range m.seats {
+	for _, s := range m.replicas {
 		uses, asked := f.recentUses(m, s.model)
 		able := func(to route.ID) bool { return !failed[f.at(to)] }
 		for _, h := range f.router.HandOver(s.id, able, uses, within, now) {

@@ -20,13 +20,13 @@ func (f *Fleet) probe(ctx context.Context, m *member) {
 		case <-timer.C:
 		case <-m.kick:
 		}
-		turns, began := f.turnsOf(m), f.cfg.Now()
+		changes, began := f.changesOf(m), f.cfg.Now()
 		bounded, cancel := context.WithTimeout(ctx, f.cfg.ProbeWait)
 		var condition Condition
 		err := guarded(func() (err error) { condition, err = m.Probe(bounded); return err })
 		cancel()
 		if ctx.Err() == nil {
-			f.probed(m, turns, began, condition, err)
+			f.probed(m, changes, began, condition, err)
 			if err == nil {
 				f.exchangeReuse(ctx, m)
 			}
@@ -35,19 +35,19 @@ func (f *Fleet) probe(ctx context.Context, m *member) {
 	}
 }
 
-// turnsOf returns what an answer to a probe that begins now is as old as.
-func (f *Fleet) turnsOf(m *member) int {
+// changesOf returns what an answer to a probe that begins now is as old as.
+func (f *Fleet) changesOf(m *member) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return m.orders.turns
+	return m.orders.changes
 }
 
 // probed takes the answer to a probe that began at a time. One from before the worker fell asleep, woke
-// or was lost, as turns shows, is ignored.
-func (f *Fleet) probed(m *member, turns int, began time.Time, c Condition, err error) {
+// or was lost, as changes shows, is ignored.
+func (f *Fleet) probed(m *member, changes int, began time.Time, c Condition, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if turns != m.orders.turns {
+	if changes != m.orders.changes {
 		return
 	}
 	if err != nil {
@@ -68,7 +68,7 @@ func (f *Fleet) probed(m *member, turns int, began time.Time, c Condition, err e
 	}
 	m.health.misses, m.health.condition, m.health.reported = 0, c, began
 	f.letStop(m)
-	f.turn(m)
+	f.checkModels(m)
 	f.resize(m)
 	if c.Sleeping {
 		f.fallAsleep(m)
@@ -138,7 +138,7 @@ func (f *Fleet) suspect(m *member, err error) (blame int) {
 		}
 		f.cfg.Log.Warn(event, "worker", m.Name, "error", err, "answering", len(m.attempts))
 		m.health.state, m.health.trouble = Down, err
-		m.orders.turns++
+		m.orders.changes++
 		f.deaths.Add(1)
 	}
 	m.ask()
@@ -162,7 +162,7 @@ const blameAlone = 3
 
 // forget notes that a member is a new process, which holds nothing.
 func (f *Fleet) forget(m *member) {
-	for _, s := range m.seats {
+	for _, s := range m.replicas {
 		f.router.Restarted(s.id)
 	}
 	m.health.since = f.cfg.Now()
@@ -174,7 +174,7 @@ func (f *Fleet) resize(m *member) {
 	if m.health.condition.CapacityTokens == 0 {
 		return
 	}
-	for _, s := range m.seats {
+	for _, s := range m.replicas {
 		f.router.Resize(s.id, m.health.condition.CapacityTokens)
 	}
 }

@@ -15,8 +15,8 @@ import (
 var (
 	errMoved = errors.New("the worker is draining")
 	errLost  = errors.New("the worker no longer answers")
-	// errUnseated: it was started again without the model of the answer.
-	errUnseated = errors.New("the worker no longer has the model")
+	// errModelRemoved: it was started again without the model of the answer.
+	errModelRemoved = errors.New("the worker no longer has the model")
 	// errWithdrawn: it has not begun the answer.
 	errWithdrawn = errors.New("the request was withdrawn")
 )
@@ -49,7 +49,7 @@ func judge(ctx, attempt context.Context, err error) attemptVerdict {
 		return final
 	case errors.Is(cause, errWithdrawn):
 		return withdrawn
-	case errors.Is(cause, errMoved), errors.Is(cause, errUnseated):
+	case errors.Is(cause, errMoved), errors.Is(cause, errModelRemoved):
 		return moved
 	case errors.Is(cause, errLost), errors.Is(cause, errStalled):
 		return lost

@@ -52,7 +52,7 @@ func TestModelsOfOneWorkerAreToldApart(t *testing.T) {
 			t.Helper()
 			for i, blocks := range []int32{base, adapter} {
 				var m kvindex.Matches
-				index, number := f.router.Index(f.members[0].seats[i].id)
+				index, number := f.router.Index(f.members[0].replicas[i].id)
 				index.Lookup(keys, &m)
 				stats := index.Stats(number)
 				if got := m.Of(number).Blocks; got != blocks || stats.State != kvindex.Exact || stats.Unplaced != 0 {

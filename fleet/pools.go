@@ -36,7 +36,7 @@ func notAdmitted(r *parley.Request) error {
 // mayServe reports whether a member has the model of a request and stands in a pool
 // that admits it.
 func (f *Fleet) mayServe(m *member, r *parley.Request) bool {
-	_, serves := m.seat(r.Model)
+	_, serves := m.replica(r.Model)
 	return serves && slices.ContainsFunc(f.cfg.Pools, func(p Pool) bool { return p.Name == m.Pool && p.admits(r) })
 }
 
@@ -82,7 +82,7 @@ func (f *Fleet) PoolsFor(r *parley.Request) []string {
 func (f *Fleet) ready(model, pool string) (n int, wakes bool) {
 	now := f.cfg.Now()
 	for _, m := range f.members {
-		if _, serves := m.seat(model); serves && m.Pool == pool {
+		if _, serves := m.replica(model); serves && m.Pool == pool {
 			switch m.present(now) {
 			case Up:
 				n++
@@ -94,7 +94,7 @@ func (f *Fleet) ready(model, pool string) (n int, wakes bool) {
 	if n > 0 || wakes {
 		return n, wakes
 	}
-	able := func(m *member) bool { _, serves := m.seat(model); return serves && m.Pool == pool }
+	able := func(m *member) bool { _, serves := m.replica(model); return serves && m.Pool == pool }
 	return 0, f.sleeper(able) != nil
 }
 
@@ -118,7 +118,7 @@ func (f *Fleet) TurnsOnly(model string) bool {
 	defer f.mu.Unlock()
 	only := false
 	for _, m := range f.members {
-		if _, serves := m.seat(model); serves {
+		if _, serves := m.replica(model); serves {
 			if !m.TurnsOnly {
 				return false
 			}
@@ -157,7 +157,7 @@ func (f *Fleet) states(model, pool string) string {
 	counts := map[State]int{}
 	now := f.cfg.Now()
 	for _, m := range f.members {
-		if _, serves := m.seat(model); serves && m.Pool == pool {
+		if _, serves := m.replica(model); serves && m.Pool == pool {
 			counts[m.present(now)]++
 		}
 	}
@@ -185,7 +185,7 @@ func (f *Fleet) Cached(r *parley.Request, pool string) (tokens int, known bool) 
 	defer f.mu.Unlock()
 	now := f.cfg.Now()
 	for _, m := range f.members {
-		if id, serves := m.seat(r.Model); serves && m.Pool == pool {
+		if id, serves := m.replica(r.Model); serves && m.Pool == pool {
 			f.router.Report(id, m.status(now, f.cfg.SlowStart))
 		}
 	}

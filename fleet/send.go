@@ -234,7 +234,7 @@ func (t *dispatch) failover(ctx context.Context, l *attempt, v attemptVerdict, e
 		t.poison.reset()
 	}
 	if v == withdrawn && t.back.times < withdraw.Most {
-		if id, ok := l.member.seat(t.r.Model); ok && l.back.ahead == nil {
+		if id, ok := l.member.replica(t.r.Model); ok && l.back.ahead == nil {
 			t.avoid = append(t.avoid, id)
 		}
 		return t.returned(ctx, l)
@@ -263,7 +263,7 @@ func (t *dispatch) failover(ctx context.Context, l *attempt, v attemptVerdict, e
 	t.heldBy = nil
 	if p, ok := errors.AsType[*promptError](err); ok {
 		t.avoid = append(t.avoid, p.id)
-	} else if id, ok := l.member.seat(t.r.Model); ok {
+	} else if id, ok := l.member.replica(t.r.Model); ok {
 		t.avoid = append(t.avoid, id)
 		if v == moved && t.partial.pieces() > t.piecesBefore { // its worker has written the last token
 			t.heldBy = []route.ID{id}
@@ -446,7 +446,7 @@ func (f *Fleet) choose(t *dispatch, q *route.Request, now time.Time) (route.Deci
 	return d, err
 }
 
-// unable lists the seats that cannot resume what has begun, and that of the worker
+// unable lists the replicas that cannot resume what has begun, and that of the worker
 // which answers already.
 func (f *Fleet) unable(t *dispatch) (ids []route.ID) {
 	begun := t.partial.begun()
@@ -454,7 +454,7 @@ func (f *Fleet) unable(t *dispatch) (ids []route.ID) {
 		return nil
 	}
 	for _, m := range f.members {
-		if id, ok := m.seat(t.r.Model); ok && (m == t.beside || begun && !t.partial.resumable(t.r, m.Resume)) {
+		if id, ok := m.replica(t.r.Model); ok && (m == t.beside || begun && !t.partial.resumable(t.r, m.Resume)) {
 			ids = append(ids, id)
 		}
 	}
@@ -506,7 +506,7 @@ func (f *Fleet) begin(l *attempt, cancel context.CancelCauseFunc) {
 
 // computed notes that an attempt's prompt is, or will not be. The lock is held.
 func (f *Fleet) computed(l *attempt) {
-	if !l.computed && !l.unseated {
+	if !l.computed && !l.removed {
 		f.router.Computed(&l.decision)
 	}
 	l.computed = true
@@ -525,7 +525,7 @@ func (f *Fleet) finish(l *attempt, v attemptVerdict, err error, again bool) {
 	l.record.close(v.String(), err, now)
 	delete(m.attempts, l)
 	f.fetchEnded(l, nil, now)
-	if f.computed(l); !l.unseated {
+	if f.computed(l); !l.removed {
 		f.router.Done(&l.decision)
 		if v == withdrawn {
 			f.router.Unsent(l.query, &l.decision)

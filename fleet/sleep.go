@@ -53,7 +53,7 @@ func (f *Fleet) layDown(m *member, within time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m.orders.tired = false
-	m.orders.turns++
+	m.orders.changes++
 	if err != nil {
 		f.cfg.Log.Warn("worker sleep failed", "worker", m.Name, "error", err)
 		m.health.trouble = err
@@ -155,7 +155,7 @@ func (f *Fleet) rouse(m *member, why string) {
 			f.resize(m)
 		}
 		m.orders.waking = false
-		m.orders.turns++
+		m.orders.changes++
 		if err != nil {
 			f.cfg.Log.Warn("worker wake failed", "worker", m.Name, "error", err)
 			m.health.trouble, m.orders.wakeAfter = err, f.cfg.Now().Add(wakeAgain)

@@ -45,7 +45,7 @@ type Fleet struct {
 // A member is a worker in the fleet. The fleet's lock guards what changes.
 type member struct {
 	Member
-	seats    []seat
+	replicas []replica
 	orders   orders
 	health   health
 	totals   totals
@@ -64,10 +64,10 @@ type orders struct {
 	// drained by the operator; tired if it is to sleep when it has nothing to do;
 	// waking while it is told to; leaving when it has been taken out.
 	drained, tired, waking, leaving bool
-	// turns counts what we had it do and how often it was found gone, so that older
+	// changes counts the orders and how often it was found gone, so that older
 	// answers of probes are known; drains counts those by the operator;
 	// wakeAfter is when it may be woken again after that failed.
-	turns     int
+	changes   int
 	drains    int
 	wakeAfter time.Time
 }
@@ -91,8 +91,8 @@ type totals struct {
 	cached, prompts           uint64 // tokens
 }
 
-// A seat is a member as the router knows it: once for each model.
-type seat struct {
+// A replica is one model on one member: the router knows a member once for each of its models.
+type replica struct {
 	model string
 	id    route.ID
 }
@@ -103,7 +103,7 @@ type dispatch struct {
 	fleet   *Fleet
 	r       *parley.Request
 	partial partialAnswer
-	seatHistory
+	triedReplicas
 	// instead is why the last of them did, if another model is asked after that; nil if not.
 	instead error
 	// beside is the worker that answers already, while a second one is looked for.
@@ -119,9 +119,9 @@ type dispatch struct {
 	pool string
 }
 
-// A seatHistory is what is known of the workers that a dispatch has been to.
-type seatHistory struct {
-	// avoid are seats of workers that have failed it, heldBy those that have computed all
+// triedReplicas are the workers that a dispatch has been to, by how that ended.
+type triedReplicas struct {
+	// avoid are replicas on workers that have failed it, heldBy those that have computed all
 	// of it so far and are not lost.
 	avoid, heldBy []route.ID
 	// failedAt are those that have answered it with errors.
@@ -137,8 +137,8 @@ type attempt struct {
 	flow     flow
 	// blame is how much its worker's loss speaks against the request.
 	blame int
-	// unseated is set when its worker has given up the seat that it was sent to.
-	unseated bool
+	// removed is set when the replica that it was sent to is no longer in the router.
+	removed bool
 	// shown is set once a delta has said who computes; computed once the prompt is.
 	shown, computed bool
 	// sent is when a worker was found; record is what people are told.
@@ -258,10 +258,10 @@ func (f *Fleet) find(name string) *member {
 	return nil
 }
 
-// at returns the member with a seat. The lock is held.
+// at returns the member with a replica. The lock is held.
 func (f *Fleet) at(id route.ID) *member {
 	i := slices.IndexFunc(f.members, func(m *member) bool {
-		return slices.ContainsFunc(m.seats, func(s seat) bool { return s.id == id })
+		return slices.ContainsFunc(m.replicas, func(s replica) bool { return s.id == id })
 	})
 	return f.members[i]
 }
@@ -302,8 +302,8 @@ func namesOfModels(models []parley.Model) string {
 	return strings.Join(names, ", ")
 }
 
-func (m *member) seat(model string) (route.ID, bool) {
-	for _, s := range m.seats {
+func (m *member) replica(model string) (route.ID, bool) {
+	for _, s := range m.replicas {
 		if s.model == model {
 			return s.id, true
 		}
@@ -383,7 +383,7 @@ func (f *Fleet) budgetOf(l *attempt) *budget { return f.budgets[l.member.Pool] }
 // report gives the router how the workers are. The lock is held.
 func (f *Fleet) report(now time.Time) {
 	for _, m := range f.members {
-		for _, s := range m.seats {
+		for _, s := range m.replicas {
 			f.router.Report(s.id, m.status(now, f.cfg.SlowStart))
 		}
 	}

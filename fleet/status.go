@@ -132,9 +132,9 @@ func (f *Fleet) standing(m *member, now time.Time) Standing {
 	if m.warmUp != nil {
 		s.WarmUp = new(m.warmUp.WarmUp)
 	}
-	for _, seat := range m.seats {
-		s.Models = append(s.Models, seat.model)
-		if index, number := f.router.Index(seat.id); index != nil {
+	for _, r := range m.replicas {
+		s.Models = append(s.Models, r.model)
+		if index, number := f.router.Index(r.id); index != nil {
 			known := index.Stats(number)
 			s.Index, s.Blocks = known.State.String(), s.Blocks+known.Held+known.Expected
 			s.Gaps, s.Losses = s.Gaps+known.Gaps, s.Losses+known.Losses

@@ -64,7 +64,7 @@ func (f *Fleet) beginWarmUp(m *member) {
 
 // planWarmUp returns the requests that have a worker fetch what it should. The lock is held.
 func (f *Fleet) planWarmUp(m *member, now time.Time) (fetches []*parley.Request) {
-	for _, s := range m.seats {
+	for _, s := range m.replicas {
 		uses, asked := f.recentUses(m, s.model)
 		for _, w := range f.router.WarmUp(s.id, uses, f.cfg.WarmMax, now) {
 			fetches = append(fetches, fetching(asked[w.Use], f.at(w.From), w.Transfer, now))

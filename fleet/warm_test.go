@@ -36,7 +36,7 @@ func (f *Fleet) holds(name string, r *parley.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m := f.find(name)
-	index, number := f.router.Index(m.seats[0].id)
+	index, number := f.router.Index(m.replicas[0].id)
 	index.Apply(number, kvindex.Batch{Seq: index.Stats(number).Batches, Events: []kvindex.Event{
 		{Kind: kvindex.Stored, Keys: keysOf(r.Prompt, r, m.BlockTokens)}}})
 }

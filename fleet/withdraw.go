@@ -65,7 +65,7 @@ func (f *Fleet) withdrawable(now time.Time) (pools []*withdraw.Peers) {
 	type key struct{ pool, model string }
 	known := map[key]*withdraw.Peers{}
 	for _, m := range f.members {
-		for _, s := range m.seats {
+		for _, s := range m.replicas {
 			k := key{m.Pool, s.model}
 			if known[k] == nil {
 				known[k] = &withdraw.Peers{Cached: func(a *withdraw.Attempt, w *withdraw.Worker) (int, bool) {
@@ -80,7 +80,7 @@ func (f *Fleet) withdrawable(now time.Time) (pools []*withdraw.Peers) {
 }
 
 // withdrawableOf returns a member as a worker of one model. The lock is held.
-func (f *Fleet) withdrawableOf(m *member, s seat, now time.Time) *withdraw.Worker {
+func (f *Fleet) withdrawableOf(m *member, s replica, now time.Time) *withdraw.Worker {
 	w := &withdraw.Worker{
 		Name:     m.Name,
 		Open:     m.present(now) == Up && m.breaker.Ready(now),
@@ -93,7 +93,7 @@ func (f *Fleet) withdrawableOf(m *member, s seat, now time.Time) *withdraw.Worke
 		Owner:    s.id,
 	}
 	for l := range m.attempts {
-		if l.query.Model != s.model || l.unseated {
+		if l.query.Model != s.model || l.removed {
 			continue
 		}
 		a := &withdraw.Attempt{

@@ -136,7 +136,7 @@ func TestAWarmRequestStays(t *testing.T) {
 				t.Fatal(err)
 			}
 			f.mu.Lock()
-			id := f.members[0].seats[0].id
+			id := f.members[0].replicas[0].id
 			f.router.Prefilled(id, 0, 3200, time.Second)
 			f.mu.Unlock()
 			var wg sync.WaitGroup
@@ -146,7 +146,7 @@ func TestAWarmRequestStays(t *testing.T) {
 				t.Fatal(err)
 			}
 			f.mu.Lock()
-			id = f.members[1].seats[0].id
+			id = f.members[1].replicas[0].id
 			f.router.Prefilled(id, 0, 3200, time.Second) // 100 ms for the prompt
 			f.mu.Unlock()
 			attempts, _, err := travel(t.Context(), f, prompted(1, 320, 1))

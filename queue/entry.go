@@ -6,7 +6,7 @@ import (
 	"parley"
 )
 
-// An Entry is one request that wants a turn. The caller owns the memory, fills
+// An Entry is one request that waits to be dispatched. The caller owns the memory, fills
 // in the exported fields, and leaves them alone until the entry has ended.
 type Entry struct {
 	wrote time.Time // its latest token, beside what else every token needs
@@ -25,7 +25,7 @@ type Entry struct {
 	CachedKnown             bool
 	// MaxOutput bounds each continuation; 0 means that nothing does.
 	MaxOutput int
-	// Deadline is when a turn is worth nothing any more; zero leaves it to the tier.
+	// Deadline is when dispatching it is worth nothing any more; zero leaves it to the tier.
 	Deadline time.Time
 	// Objective is what was promised of it. Its TTFT decides which entry of a tenant
 	// goes first and how early a share of what comes is shed, its TPOT how many may be
@@ -36,16 +36,16 @@ type Entry struct {
 	// Owner is for the caller, who gets entries back from the queue.
 	Owner any
 
-	order    uint64 // of arrival
-	arrived  time.Time
-	deadline time.Time
-	due      time.Time // its first token, as promised
-	prompt   int       // tokens expected to be computed
-	work     int
-	tenant   *tenant
-	link     neighbours
-	expires  int // place in the heap of deadlines
-	turn     time.Time
+	order        uint64 // of arrival
+	arrived      time.Time
+	deadline     time.Time
+	due          time.Time // its first token, as promised
+	prompt       int       // tokens expected to be computed
+	work         int
+	tenant       *tenant
+	link         neighbours
+	expires      int // index in the heap of deadlines
+	dispatchedAt time.Time
 }
 
 // A State is where an entry is. Every entry that was pushed ends in exactly one
@@ -98,7 +98,7 @@ type Reason string
 
 // The reasons for which entries are rejected.
 const (
-	// Late: it would not have got its turn before its deadline.
+	// Late: it would not have been dispatched before its deadline.
 	Late Reason = "late"
 	// Full: no entry may be displaced for it.
 	Full Reason = "full"

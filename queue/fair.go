@@ -11,7 +11,7 @@ type tier struct {
 	fairshare.Account         // of the work ever dispatched
 	floor             float64 // the account of the tenant that was served last, before that
 	tenants           *fairshare.Group[tenant, *tenant]
-	// present are the tenants that wait, by whose turn it is; longest are the
+	// present are the tenants that wait, the next one first; longest are the
 	// same by how many of their entries wait, most first, with people behind.
 	present, longest heap[*tenant]
 	waiting          int
@@ -29,7 +29,7 @@ type tenant struct {
 	left       int // work that ever left from the head
 	output     mean
 	cached     mean
-	turn, long int // places in the heaps
+	next, long int // indexes in the heaps
 }
 
 func newTier(cfg Tier) tier {
@@ -41,7 +41,7 @@ func newTier(cfg Tier) tier {
 				return by < 0
 			}
 			return a.head.order < b.head.order
-		}, place: func(t *tenant) *int { return &t.turn }},
+		}, index: func(t *tenant) *int { return &t.next }},
 		longest: heap[*tenant]{less: func(a, b *tenant) bool {
 			if a.people != b.people {
 				return b.people
@@ -50,7 +50,7 @@ func newTier(cfg Tier) tier {
 				return a.waiting > b.waiting
 			}
 			return a.tail.order > b.tail.order
-		}, place: func(t *tenant) *int { return &t.long }},
+		}, index: func(t *tenant) *int { return &t.long }},
 	}
 }
 

@@ -1,14 +1,14 @@
 package queue
 
 // A heap keeps items so that the least is found at once. Every item knows its
-// own place, so that any of them can be moved or taken out.
+// own index, so that any of them can be moved or taken out.
 type heap[T any] struct {
 	items []T
 	less  func(a, b T) bool
-	place func(T) *int
+	index func(T) *int
 }
 
-// absent is the place of what is in no heap.
+// absent is the index of what is in no heap.
 const absent = -1
 
 func (h *heap[T]) len() int { return len(h.items) }
@@ -21,25 +21,25 @@ func (h *heap[T]) top() (least T) {
 }
 
 func (h *heap[T]) push(x T) {
-	*h.place(x) = len(h.items)
+	*h.index(x) = len(h.items)
 	h.items = append(h.items, x)
 	h.up(len(h.items) - 1)
 }
 
 func (h *heap[T]) remove(x T) {
-	at, last := *h.place(x), len(h.items)-1
+	at, last := *h.index(x), len(h.items)-1
 	h.swap(at, last)
 	var none T
 	h.items[last] = none
 	h.items = h.items[:last]
-	*h.place(x) = absent
+	*h.index(x) = absent
 	if at < last {
 		h.move(at)
 	}
 }
 
 // fix puts x where it belongs after it has changed.
-func (h *heap[T]) fix(x T) { h.move(*h.place(x)) }
+func (h *heap[T]) fix(x T) { h.move(*h.index(x)) }
 
 func (h *heap[T]) move(at int) {
 	if !h.down(at) {
@@ -77,5 +77,5 @@ func (h *heap[T]) down(at int) (moved bool) {
 
 func (h *heap[T]) swap(i, j int) {
 	h.items[i], h.items[j] = h.items[j], h.items[i]
-	*h.place(h.items[i]), *h.place(h.items[j]) = i, j
+	*h.index(h.items[i]), *h.index(h.items[j]) = i, j
 }

@@ -20,7 +20,7 @@ type Outlook struct {
 // Outlook returns the position of an entry. It costs a look at each tenant of the
 // entry's tier that waits, however many entries they have.
 //
-// The work ahead of an entry follows from the accounts: when its turn comes, its
+// The work ahead of an entry follows from the accounts: when it is dispatched, its
 // tenant will have been served what stands before it, and every other tenant
 // as much as brings it level, or all that it waits for. The same holds for tiers.
 func (q *Queue) Outlook(e *Entry, now time.Time) Outlook {

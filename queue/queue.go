@@ -19,7 +19,7 @@ func New(cfg Config) (*Queue, error) {
 			return a.deadline.Before(b.deadline)
 		}
 		return a.order < b.order
-	}, place: func(e *Entry) *int { return &e.expires }}
+	}, index: func(e *Entry) *int { return &e.expires }}
 	for class := range q.tiers {
 		q.tiers[class] = newTier(cfg.Tiers[class])
 	}
@@ -206,12 +206,12 @@ func (q *Queue) Trim(now time.Time) *Entry {
 // Ready reports whether [Queue.Next] would return an entry.
 func (q *Queue) Ready(now time.Time) bool {
 	q.observe(now)
-	return q.turn() != nil
+	return q.nextTier() != nil
 }
 
-// Next dispatches the entry whose turn it is and returns it, or nil if nothing
+// Next dispatches the entry that is due and returns it, or nil if nothing
 // waits or the workers hold enough; where they hold enough of lower tiers, a higher
-// one goes before its turn. The caller sends it to a worker, and calls
+// one goes first. The caller sends it to a worker, and calls
 // [Queue.Started] and [Queue.Finish], or [Queue.Cancel].
 //
 // Between any two moments at which two tenants of a tier both wait, the work of
@@ -222,21 +222,21 @@ func (q *Queue) Next(now time.Time) *Entry {
 	if !q.Ready(now) {
 		return nil
 	}
-	t := q.turn()
+	t := q.nextTier()
 	tenant := t.present.top()
 	e := tenant.head
 	q.floor, t.floor = max(q.floor, t.Served()), max(t.floor, tenant.Served())
 	q.take(e, Held)
 	q.charge(e, e.work)
 	q.totals[e.Class].Dispatched++
-	e.turn = now
+	e.dispatchedAt = now
 	q.intake.hold(e, now)
 	return e
 }
 
-// turn returns the tier whose turn it is among those that the workers take more of,
+// nextTier returns the tier to take from among those that the workers take more of,
 // or nil if there is none.
-func (q *Queue) turn() (least *tier) {
+func (q *Queue) nextTier() (least *tier) {
 	for class := range q.tiers {
 		// Of equals the higher goes first.
 		t := &q.tiers[class]
@@ -316,7 +316,7 @@ func (q *Queue) Finish(e *Entry, computed, output int, now time.Time) {
 }
 
 // Cancel ends an entry that its client has left, or that has failed, wherever
-// it is. What it was charged stays: it took its turn.
+// it is. What it was charged stays: it was dispatched.
 func (q *Queue) Cancel(e *Entry, now time.Time) {
 	switch e.state {
 	case Waiting:
@@ -324,7 +324,7 @@ func (q *Queue) Cancel(e *Entry, now time.Time) {
 		q.shed.leaves(e.work)
 	case Held, Running:
 		q.leave(e, Cancelled, now)
-		if e.turn.Sub(e.arrived) >= q.cfg.Shed.Start {
+		if e.dispatchedAt.Sub(e.arrived) >= q.cfg.Shed.Start {
 			q.shed.leaves(e.work)
 		}
 	default:

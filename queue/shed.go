@@ -185,7 +185,7 @@ func (s *shedder) lasts(now time.Time, perSecond float64) bool {
 
 // deserted reports whether many leave, compared with the work that waits, and more
 // come than are served: such clients come in waves, as long apart as they are
-// patient, and are answered for nothing when they leave soon after their turn.
+// patient, and are answered for nothing when they leave soon after they are dispatched.
 func (s *shedder) deserted(work, perSecond float64) bool {
 	return s.left.sum() > leaveShare*work && s.came.beyond(perSecond)
 }

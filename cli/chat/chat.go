@@ -296,7 +296,7 @@ func (c *chat) once(ctx context.Context, prompt string, asJSON bool) error {
 	c.shape(&q)
 	prose := term.Prose{Columns: term.Columns(os.Stdout), Color: c.color}
 	waits := waitLine{out: os.Stderr, columns: func() int { return term.Columns(os.Stderr) }, pale: c.pale}
-	hear := remote.Hearing{Say: func(text string, thought bool) error {
+	handlers := remote.Handlers{Text: func(text string, thought bool) error {
 		if thought || asJSON {
 			return nil
 		}
@@ -309,9 +309,9 @@ func (c *chat) once(ctx context.Context, prompt string, asJSON bool) error {
 		return err
 	}}
 	if q.Progress = term.IsTerminal(os.Stderr) && obeysCodes() && c.reports(); q.Progress {
-		hear.Wait = waits.show
+		handlers.Progress = waits.show
 	}
-	r, err := c.client.Ask(ctx, q, hear)
+	r, err := c.client.Ask(ctx, q, handlers)
 	waits.clear()
 	c.last = r
 	if asJSON && err == nil {
@@ -323,7 +323,7 @@ func (c *chat) once(ctx context.Context, prompt string, asJSON bool) error {
 		fmt.Println()
 	}
 	if c.verbose && err == nil {
-		fmt.Fprintln(os.Stderr, strings.Join(story(&c.last), "; "))
+		fmt.Fprintln(os.Stderr, strings.Join(summary(&c.last), "; "))
 	}
 	if errors.Is(err, context.Canceled) {
 		return cli.ErrInterrupted

@@ -201,7 +201,7 @@ func (c *chat) stats(string) (string, error) {
 	if c.totals.answers == 0 {
 		return "There is no answer yet.", nil
 	}
-	lines := story(&c.last)
+	lines := summary(&c.last)
 	for _, m := range c.models {
 		if u := c.last.Usage; m.ID == c.talk.Model && m.MaxModelLen > 0 && u != nil {
 			lines = append(lines, fmt.Sprintf("context: %d of %d tokens used (%d%%)", u.TotalTokens, m.MaxModelLen,

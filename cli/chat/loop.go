@@ -136,11 +136,11 @@ func (s *session) tell(ctx context.Context) error {
 		n, _ := s.device.Size()
 		return n
 	}, pale: s.pale}}
-	hear := remote.Hearing{Say: show.say}
+	handlers := remote.Handlers{Text: show.say}
 	if q.Progress = s.reports() && obeysCodes(); q.Progress {
-		hear.Wait = show.waits.show
+		handlers.Progress = show.waits.show
 	}
-	r, err := s.client.Ask(ctx, q, hear)
+	r, err := s.client.Ask(ctx, q, handlers)
 	show.end()
 	s.remember(r)
 	switch {
@@ -152,7 +152,7 @@ func (s *session) tell(ctx context.Context) error {
 		s.note("(the answer reached its length limit: ask to continue, or /set max_tokens)")
 	}
 	if s.verbose && err == nil {
-		s.note("%s", strings.Join(story(&r), "; "))
+		s.note("%s", strings.Join(summary(&r), "; "))
 	}
 	_, err = fmt.Fprintln(s.device)
 	return err

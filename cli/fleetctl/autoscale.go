@@ -23,7 +23,7 @@ import (
 type autoscaler struct {
 	gateways *gateways
 	scaler   *scale.Scaler
-	hands    actuator
+	actuator actuator
 	role     parley.WorkerRole // the workers that it scales; all if empty
 	sights   sights
 	reporter reporter
@@ -94,7 +94,7 @@ func (a *autoscaler) step(ctx context.Context, now time.Time) (want scale.Sizing
 	if a.role != "" {
 		workers = ofRole(workers, a.role)
 	}
-	starting, ready := a.hands.observe(ctx, workers, now)
+	starting, ready := a.actuator.observe(ctx, workers, now)
 	if ready > 0 {
 		a.scaler.Ready(ready)
 	}
@@ -107,7 +107,7 @@ func (a *autoscaler) step(ctx context.Context, now time.Time) (want scale.Sizing
 	if !a.reporter.leads(now) {
 		return want, nil
 	}
-	err = a.hands.set(ctx, want, workers, now)
+	err = a.actuator.set(ctx, want, workers, now)
 	a.reporter.report(ctx, a.gateways, &state, want, ready, a.standsBy(), err, now)
 	return want, err
 }
@@ -146,7 +146,7 @@ func kvOf(workers []fleet.Standing) float64 {
 
 // standsBy returns which process scales, if it is another one.
 func (a *autoscaler) standsBy() string {
-	if p, ok := a.hands.(*pods); ok {
+	if p, ok := a.actuator.(*pods); ok {
 		return p.standsBy()
 	}
 	return a.reporter.leader

@@ -132,11 +132,11 @@ func (o *orders) take(_ context.Context, worker, verb string) error {
 	return nil
 }
 
-// newCrew returns a crew whose workers end at once, and what it asks of a gateway.
-func newCrew(t *testing.T) (*crew, *orders) {
+// newLocalWorkers returns workers that end at once, and what it asks of a gateway.
+func newLocalWorkers(t *testing.T) (*localWorkers, *orders) {
 	said := &orders{}
 	life, end := context.WithCancel(t.Context())
-	c := &crew{life: life, order: said.take, ended: func(error) {}}
+	c := &localWorkers{ctx: life, order: said.take, ended: func(error) {}}
 	c.args = func(string, string) []string { return nil }
 	c.program.LogDir, c.program.Path = t.TempDir(), "/does/not/exist"
 	t.Cleanup(func() {
@@ -146,11 +146,11 @@ func newCrew(t *testing.T) (*crew, *orders) {
 	return c, said
 }
 
-// TestCrew starts hands, lets them leave when they have no answer under way, and keeps one
+// TestLocalWorkers starts workers, lets them leave when they have no answer under way, and keeps one
 // that is about to leave where more are wanted.
-func TestCrew(t *testing.T) {
-	c, said := newCrew(t)
-	life := c.life
+func TestLocalWorkers(t *testing.T) {
+	c, said := newLocalWorkers(t)
+	life := c.ctx
 	want := func(n int) {
 		t.Helper()
 		if err := c.set(life, scale.Sizing{Workers: n}, nil, begun); err != nil {
@@ -163,26 +163,26 @@ func TestCrew(t *testing.T) {
 	}
 	up := func(answers int) []fleet.Standing {
 		return []fleet.Standing{
-			{Name: c.hands[0].address, State: fleet.Up},
-			{Name: c.hands[1].address, State: fleet.Up, Answering: answers},
+			{Name: c.workers[0].address, State: fleet.Up},
+			{Name: c.workers[1].address, State: fleet.Up, Answering: answers},
 		}
 	}
 	both := up(1)
 	if starting, ready := c.observe(life, both, begun.Add(8*time.Second)); starting != 0 || ready != 8*time.Second {
 		t.Errorf("%d start, ready in %v", starting, ready)
 	}
-	second := c.hands[1].address
+	second := c.workers[1].address
 	want(1)
 	c.observe(life, both, begun)
 	want(2)
 	want(1)
 	c.observe(life, both, begun)
-	if len(c.hands) != 2 {
+	if len(c.workers) != 2 {
 		t.Error("one was ended that had an answer under way")
 	}
 	c.observe(life, up(0), begun)
-	if len(c.hands) != 1 || c.hands[0].address == second {
-		t.Errorf("%d are left", len(c.hands))
+	if len(c.workers) != 1 || c.workers[0].address == second {
+		t.Errorf("%d are left", len(c.workers))
 	}
 	all := []string{"drain " + second, "resume " + second, "drain " + second}
 	if !slices.Equal(said.said, all) {
@@ -260,12 +260,12 @@ func TestSleepersThatDoNotWake(t *testing.T) {
 // TestCrewBesideADrainedWorker drains one of two workers as an operator does: another one is
 // started in its place, and when it is resumed, one of the three leaves.
 func TestCrewBesideADrainedWorker(t *testing.T) {
-	c, said := newCrew(t)
-	life := c.life
+	c, said := newLocalWorkers(t)
+	life := c.ctx
 	step := func(first fleet.State) {
 		t.Helper()
 		var workers []fleet.Standing
-		for _, h := range c.hands {
+		for _, h := range c.workers {
 			workers = append(workers, fleet.Standing{Name: h.address, State: fleet.Up})
 		}
 		if len(workers) > 0 {
@@ -281,10 +281,10 @@ func TestCrewBesideADrainedWorker(t *testing.T) {
 	for range 3 {
 		step(fleet.Draining)
 	}
-	if len(c.hands) != 3 || len(said.said) > 0 {
-		t.Fatalf("%d workers, of which one is drained; the gateway was asked to %q", len(c.hands), said.said)
+	if len(c.workers) != 3 || len(said.said) > 0 {
+		t.Fatalf("%d workers, of which one is drained; the gateway was asked to %q", len(c.workers), said.said)
 	}
-	newest := c.hands[2].address
+	newest := c.workers[2].address
 	step(fleet.Up)
 	if all := []string{"drain " + newest}; !slices.Equal(said.said, all) {
 		t.Errorf("the gateway was asked to %q, want %q", said.said, all)
@@ -296,7 +296,7 @@ func TestCrewBesideADrainedWorker(t *testing.T) {
 func TestOutside(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "told")
 	t.Setenv("TOLD", file)
-	o := &outside{said: -1, command: `echo "$PARLEY_WORKERS $PARLEY_REASON" >> "$TOLD"`}
+	o := &externalActuator{asked: -1, command: `echo "$PARLEY_WORKERS $PARLEY_REASON" >> "$TOLD"`}
 	set := func(n int) error {
 		return o.set(t.Context(), scale.Sizing{Workers: n, Why: "it is noon"}, nil, begun)
 	}
@@ -384,17 +384,17 @@ func TestReports(t *testing.T) {
 	}
 }
 
-// A handful takes note of what is wanted, and of which workers.
-type handful struct {
+// A recordingActuator notes what is wanted, and of which workers.
+type recordingActuator struct {
 	want    scale.Sizing
 	workers []fleet.Standing
 }
 
-func (*handful) observe(context.Context, []fleet.Standing, time.Time) (int, time.Duration) {
+func (*recordingActuator) observe(context.Context, []fleet.Standing, time.Time) (int, time.Duration) {
 	return 0, 0
 }
 
-func (h *handful) set(_ context.Context, want scale.Sizing, workers []fleet.Standing, _ time.Time) error {
+func (h *recordingActuator) set(_ context.Context, want scale.Sizing, workers []fleet.Standing, _ time.Time) error {
 	h.want, h.workers = want, workers
 	return nil
 }
@@ -419,15 +419,16 @@ func TestRolesApart(t *testing.T) {
 	server := gatewayWith(t, list, "parley_queue_waiting 90\nparley_queue_estimated_wait_seconds 20\n",
 		func(*admin.ScaleReport) {})
 	for role, least := range map[parley.WorkerRole]int{parley.RolePrefill: 11, parley.RoleDecode: 0} {
-		a, hands := scalerOf(t, server)
+		a, recorded := scalerOf(t, server)
 		a.role = role
 		if _, err := a.step(t.Context(), begun); err != nil {
 			t.Fatal(err)
 		}
-		others := slices.ContainsFunc(hands.workers, func(w fleet.Standing) bool { return w.Role != role })
-		if len(hands.workers) != 10 || others || hands.want.Workers < least || least == 0 && hands.want.Workers > 10 {
-			t.Errorf("of %d workers for %s %d are wanted because %s", len(hands.workers), role, hands.want.Workers,
-				hands.want.Why)
+		others := slices.ContainsFunc(recorded.workers, func(w fleet.Standing) bool { return w.Role != role })
+		want := recorded.want
+		if len(recorded.workers) != 10 || others || want.Workers < least || least == 0 && want.Workers > 10 {
+			t.Errorf("of %d workers for %s %d are wanted because %s", len(recorded.workers), role, want.Workers,
+				want.Why)
 		}
 	}
 }
@@ -451,16 +452,16 @@ parley_queue_estimated_wait_seconds{model="m",pool="paid"} 20
 parley_queue_waiting{model="m",pool="free",tier="free"} 0
 `, func(r *admin.ScaleReport) { reported[r.Target] = r.Desired })
 	for _, pool := range []string{"paid", "free"} {
-		a, hands := scalerOf(t, server)
+		a, recorded := scalerOf(t, server)
 		a.sights = sights{pool: pool}
 		a.targets("sleepers")
 		if _, err := a.step(t.Context(), begun); err != nil {
 			t.Fatal(err)
 		}
-		others := slices.ContainsFunc(hands.workers, func(w fleet.Standing) bool { return w.Pool != pool })
-		if len(hands.workers) != 10 || others || (hands.want.Workers > 10) != (pool == "paid") {
-			t.Errorf("of %d workers for %s %d are wanted because %s", len(hands.workers), pool, hands.want.Workers,
-				hands.want.Why)
+		others := slices.ContainsFunc(recorded.workers, func(w fleet.Standing) bool { return w.Pool != pool })
+		if len(recorded.workers) != 10 || others || (recorded.want.Workers > 10) != (pool == "paid") {
+			t.Errorf("of %d workers for %s %d are wanted because %s", len(recorded.workers), pool,
+				recorded.want.Workers, recorded.want.Why)
 		}
 	}
 	if len(reported) != 2 || reported["sleepers paid"] <= 10 || reported["sleepers free"] > 10 {
@@ -493,7 +494,7 @@ func gatewayWith(
 }
 
 // scalerOf returns an autoscaler of the gateway's workers, and what it does with them.
-func scalerOf(t *testing.T, server *httptest.Server) (*autoscaler, *handful) {
+func scalerOf(t *testing.T, server *httptest.Server) (*autoscaler, *recordingActuator) {
 	t.Helper()
 	c, err := remote.New(server.URL)
 	if err != nil {
@@ -503,6 +504,6 @@ func scalerOf(t *testing.T, server *httptest.Server) (*autoscaler, *handful) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hands := &handful{}
-	return &autoscaler{gateways: &gateways{client: c}, scaler: scaler, hands: hands}, hands
+	recorded := &recordingActuator{}
+	return &autoscaler{gateways: &gateways{client: c}, scaler: scaler, actuator: recorded}, recorded
 }

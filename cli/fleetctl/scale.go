@@ -24,7 +24,7 @@ func processName() string {
 func newFleetScale() *cobra.Command {
 	s := &remote.Command{}
 	flags := &scaleFlags{}
-	hands := &outside{said: -1}
+	external := &externalActuator{asked: -1}
 	inCluster := &podFlags{}
 	var sleep, advise, all bool
 	var role, pool string
@@ -83,24 +83,24 @@ To start and stop processes on this machine, use parley fleet up --max.` + fleet
 			a.memory.recall(scaler, cmd.ErrOrStderr())
 			switch {
 			case advise:
-				a.hands = advisor{}
+				a.actuator = advisor{}
 				a.targets("advice")
 			case sleep:
-				a.hands = &sleepers{order: of.order, woken: map[string]time.Time{}}
+				a.actuator = &sleepers{order: of.order, woken: map[string]time.Time{}}
 				a.targets("sleepers")
 			case inCluster.target != "":
 				pods, err := inCluster.pods(of.order)
 				if err != nil {
 					return err
 				}
-				a.hands = pods
+				a.actuator = pods
 				a.targets(pods.target.String())
 				defer pods.release()
-			case hands.webhook != "":
-				a.hands = hands
+			case external.webhook != "":
+				a.actuator = external
 				a.targets("webhook")
 			default:
-				a.hands = hands
+				a.actuator = external
 				a.targets("command")
 			}
 			if inCluster.target == "" && !advise {
@@ -123,8 +123,8 @@ To start and stop processes on this machine, use parley fleet up --max.` + fleet
 	cmd.Flags().BoolVar(&sleep, "sleep", false, "put workers to sleep and wake them")
 	cmd.Flags().BoolVar(&advise, "advise", false,
 		"change nothing: report how many workers are wanted, as metrics for another autoscaler")
-	cmd.Flags().StringVar(&hands.command, "command", "", "run `COMMAND` to change the number of workers")
-	cmd.Flags().StringVar(&hands.webhook, "webhook", "", "post to `URL` to change the number of workers")
+	cmd.Flags().StringVar(&external.command, "command", "", "run `COMMAND` to change the number of workers")
+	cmd.Flags().StringVar(&external.webhook, "webhook", "", "post to `URL` to change the number of workers")
 	cmd.Flags().BoolVar(&all, "all-addresses", false,
 		"look at the gateways at every address of the name in --url, as those of a headless service")
 	inCluster.add(cmd.Flags())

@@ -141,26 +141,26 @@ func (p *upPlan) runScaled(ctx context.Context, out io.Writer, parts *sync.WaitG
 	front = append(front, "--pools", `[{name: local, workers: [{register: true, networks: [127.0.0.0/8]}]}]`)
 	parts.Go(func() { stop(program.Run(ctx, "gateway", append(front, p.modelFlags()...))) })
 	of := &gateways{client: client}
-	hands := &crew{
+	workers := &localWorkers{
 		program: program,
 		args: func(name, address string) []string {
 			return append(p.workerArgs(name, address), "--register", "http://"+p.addr)
 		},
 		order: of.order,
-		life:  ctx,
+		ctx:   ctx,
 		ended: stop,
 	}
 	a := &autoscaler{
 		gateways: of,
 		scaler:   scaler,
-		hands:    hands,
+		actuator: workers,
 		reporter: reporter{config: p.scale.Config, target: "processes"},
 		memory:   scalerMemory{path: cmp.Or(p.scale.memory, filepath.Join(p.dir, "scaler.json"))},
 	}
 	a.memory.recall(scaler, out)
 	parts.Go(func() {
 		a.run(ctx)
-		hands.all.Wait()
+		workers.all.Wait()
 	})
 	fmt.Fprintf(out, "Starting a gateway on http://%s and %d to %d workers; logs are in %s\n", p.addr, p.scale.Min,
 		p.scale.Max, p.dir)

@@ -12,13 +12,13 @@ import (
 	"parley/internal/load"
 )
 
-// A Hearing is what a caller of ask wants to hear while an answer comes.
-type Hearing struct {
-	// Say is told each piece of the answer; thought marks what the model thinks.
-	Say func(text string, thought bool) error
-	// Wait is told how far the answer is before its first piece; nil if that is
+// Handlers are called while an answer arrives.
+type Handlers struct {
+	// Text gets each piece of the answer; thought marks what the model thinks.
+	Text func(text string, thought bool) error
+	// Progress gets how far the answer is before its first piece; nil if that is
 	// of no interest.
-	Wait func(openai.Progress)
+	Progress func(openai.Progress)
 }
 
 // A Question is the body of a chat request.
@@ -70,9 +70,9 @@ type chunk struct {
 // ErrCut says that an answer broke off.
 var ErrCut = errors.New("the connection to the server was lost mid-answer")
 
-// Ask sends a question and passes the answer to hear as it arrives. The reply includes
+// Ask sends a question and passes the answer to the handlers as it arrives. The reply includes
 // what arrived before an error.
-func (c *Client) Ask(ctx context.Context, q Question, hear Hearing) (r Reply, err error) {
+func (c *Client) Ask(ctx context.Context, q Question, on Handlers) (r Reply, err error) {
 	q.Stream, q.StreamOptions = true, map[string]bool{"include_usage": true}
 	body, err := json.Marshal(q)
 	if err != nil {
@@ -94,7 +94,7 @@ func (c *Client) Ask(ctx context.Context, q Question, hear Hearing) (r Reply, er
 		case string(data) == "[DONE]":
 			return r, nil
 		}
-		if err := r.take(data, started, &hear); err != nil {
+		if err := r.take(data, started, &on); err != nil {
 			return r, err
 		}
 	}
@@ -108,7 +108,7 @@ func (c *Client) Ask(ctx context.Context, q Question, hear Hearing) (r Reply, er
 }
 
 // take adds one event to the reply.
-func (r *Reply) take(data []byte, started time.Time, hear *Hearing) error {
+func (r *Reply) take(data []byte, started time.Time, on *Handlers) error {
 	var c chunk
 	if err := json.Unmarshal(data, &c); err != nil {
 		return fmt.Errorf("the server sent an invalid event: %w", err)
@@ -125,8 +125,8 @@ func (r *Reply) take(data []byte, started time.Time, hear *Hearing) error {
 	if c.Timings != nil {
 		r.Timings = c.Timings
 	}
-	if c.Progress != nil && hear.Wait != nil {
-		hear.Wait(*c.Progress)
+	if c.Progress != nil && on.Progress != nil {
+		on.Progress(*c.Progress)
 	}
 	for i := range c.Choices {
 		text, thought := c.Choices[i].Delta.Content, c.Choices[i].Delta.ReasoningContent
@@ -138,12 +138,12 @@ func (r *Reply) take(data []byte, started time.Time, hear *Hearing) error {
 			r.Finish = finish
 		}
 		if thought != "" {
-			if err := hear.Say(thought, true); err != nil {
+			if err := on.Text(thought, true); err != nil {
 				return err
 			}
 		}
 		if text != "" {
-			if err := hear.Say(text, false); err != nil {
+			if err := on.Text(text, false); err != nil {
 				return err
 			}
 		}

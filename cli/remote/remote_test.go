@@ -60,15 +60,15 @@ func TestAsk(t *testing.T) {
 		}
 	})
 	var heard []string
-	r, err := c.Ask(t.Context(), Question{Model: "polly", Progress: true}, Hearing{
-		Say: func(text string, thought bool) error {
+	r, err := c.Ask(t.Context(), Question{Model: "polly", Progress: true}, Handlers{
+		Text: func(text string, thought bool) error {
 			if thought {
 				text = "(" + text + ")"
 			}
 			heard = append(heard, text)
 			return nil
 		},
-		Wait: func(p openai.Progress) { heard = append(heard, "wait") },
+		Progress: func(p openai.Progress) { heard = append(heard, "wait") },
 	})
 	if err != nil || r.Text != "Paris" || r.Finish != "stop" || r.Model != "polly" || r.Usage.TotalTokens != 5 {
 		t.Errorf("%+v, %v", r, err)
@@ -102,7 +102,7 @@ func TestFailures(t *testing.T) {
 			_, _ = io.WriteString(w, c.body) // the client sees what is missing
 		})
 		client.OfFleet = c.fleet
-		_, err := client.Ask(t.Context(), Question{}, Hearing{Say: func(string, bool) error { return nil }})
+		_, err := client.Ask(t.Context(), Question{}, Handlers{Text: func(string, bool) error { return nil }})
 		if err == nil || c.want != nil && !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -22,7 +22,7 @@ const (
 	// for those of tenants that have none under way: up to batchesMost, they begin.
 	batchesAtOnce = 8
 	batchesMost   = 256
-	// triesMax is how often a request is made that the server turns away, and
+	// triesMax is how often a request is made that the server rejects, and
 	// retryWait how long is waited before the first repetition.
 	triesMax   = 6
 	retryWait  = time.Second

@@ -148,7 +148,7 @@ func counted(r *record.Request) parley.Usage {
 
 // Close charges what an answer that was broken off used: what was written, and
 // the prompt if anything was written or it was the client who broke it off after
-// its turn had come. Nothing more if it is settled.
+// the request was dispatched. Nothing more if it is settled.
 func (b *Bill) Close() {
 	if b == nil {
 		return

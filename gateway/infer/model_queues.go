@@ -110,7 +110,7 @@ func (q *modelQueues) choose(r *parley.Request, now time.Time) (first *poolQueue
 	return first
 }
 
-// answer waits for a turn, as a person or a program, and then has a worker of the pool
+// answer waits to be dispatched, as a person or a program, and then has a worker of the pool
 // answer, through wrap.
 func (q *modelQueues) answer(person bool, wrap func(parley.Worker) parley.Worker) source {
 	return func(ctx context.Context, r *parley.Request) iter.Seq2[*Step, error] {
@@ -121,7 +121,7 @@ func (q *modelQueues) answer(person bool, wrap func(parley.Worker) parley.Worker
 				return
 			}
 			defer k.drop()
-			if !k.isCalled() && !yield(&Step{ticket: k}, nil) {
+			if !k.isWaitOver() && !yield(&Step{ticket: k}, nil) {
 				return
 			}
 			if err := q.wait(ctx, r, k); err != nil {
@@ -130,7 +130,7 @@ func (q *modelQueues) answer(person bool, wrap func(parley.Worker) parley.Worker
 			}
 			t := k.queue.Load()
 			sent := *r
-			sent.Waited = k.went.Sub(k.Arrived)
+			sent.Waited = k.dispatchedAt.Sub(k.Arrived)
 			t.run(ctx, wrap(t.compute), &sent, k, yield)
 		}
 	}
@@ -148,7 +148,7 @@ func (q *modelQueues) enter(r *parley.Request, person bool) (*ticket, error) {
 		return nil, &parley.Error{Code: parley.Unavailable, Wait: retry,
 			Message: "The model is failing, so your request was not tried. Try again in a while."}
 	}
-	k := &ticket{called: make(chan struct{})}
+	k := &ticket{waitOver: make(chan struct{})}
 	k.queue.Store(t)
 	k.Entry = queue.Entry{
 		Owner:     k,
@@ -173,9 +173,9 @@ func (q *modelQueues) enter(r *parley.Request, person bool) (*ticket, error) {
 	return k, t.push(k, now)
 }
 
-// wait returns when the turn has come, or with the reason for which it will not.
+// wait returns when the request is dispatched, or with the reason why it is rejected.
 func (q *modelQueues) wait(ctx context.Context, r *parley.Request, k *ticket) error {
-	if k.isCalled() {
+	if k.isWaitOver() {
 		return k.refused
 	}
 	tick := time.NewTimer(wakeEvery)
@@ -183,7 +183,7 @@ func (q *modelQueues) wait(ctx context.Context, r *parley.Request, k *ticket) er
 	for {
 		tick.Reset(min(wakeEvery, max(k.Until().Sub(q.now()), 0)))
 		select {
-		case <-k.called:
+		case <-k.waitOver:
 			return k.refused
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -213,7 +213,7 @@ func (q *modelQueues) look(r *parley.Request, k *ticket) {
 		t.queue.Withdraw(&k.Entry, now)
 		t.turnedAway("no_worker", k.Class)
 		k.refused = q.pools.NoWorkers(r)
-		close(k.called)
+		close(k.waitOver)
 	}
 }
 
@@ -235,6 +235,6 @@ func (q *modelQueues) move(r *parley.Request, k *ticket, from, to *poolQueue, no
 	k.queue.Store(to)
 	k.Cached, k.CachedKnown = q.pools.Cached(r, to.pool)
 	if k.refused = to.push(k, now); k.refused != nil {
-		close(k.called)
+		close(k.waitOver)
 	}
 }

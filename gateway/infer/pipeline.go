@@ -97,7 +97,7 @@ func (p *Pipeline) source(j *Task, x *Generation) source {
 // worker answers at once.
 func (p *Pipeline) worker(j *Task) source { return direct(j.wrap(j.Model.Worker)) }
 
-// queued answers when a request's turn has come. That it is reached says that the
+// queued answers when a request is dispatched. That it is reached says that the
 // cache had no answer.
 func (p *Pipeline) queued(j *Task) source {
 	begun, next := p.now(), j.Model.queues.answer(j.Person, j.wrap)

@@ -29,8 +29,8 @@ type Admission struct {
 	// WorkerWait is how long a request waits while no worker of the pools that may
 	// answer it is up; default 5 s.
 	WorkerWait time.Duration
-	// NoticeEvery is how often a client of a stream that waits for its turn is
-	// told where it stands; default 2 s.
+	// NoticeEvery is how often a client of a stream that waits in the queue is
+	// told its position; default 2 s.
 	NoticeEvery time.Duration
 	// Off hands every request to its worker at once, as if there was room for all.
 	Off bool
@@ -83,8 +83,8 @@ type poolWorker interface {
 	NoWorkers(r *parley.Request) error
 }
 
-// A poolQueue holds the requests for one model and pool until their turn, and hands them
-// to the pool's workers when it comes. It is the edge around a [queue.Queue]: it has the
+// A poolQueue holds the requests for one model and pool until they are dispatched to the pool's
+// workers. It is the edge around a [queue.Queue]: it has the
 // clock, the lock and the waiting goroutines. Nothing here runs by itself: each arrival,
 // start, end and cancellation dispatches what may go next.
 type poolQueue struct {
@@ -167,11 +167,11 @@ type ticket struct {
 	queue.Entry
 	// queue is the queue that it is in. It changes under the locks of both queues.
 	queue atomic.Pointer[poolQueue]
-	// called is closed when the waiting is over; refused says why without a turn.
-	called  chan struct{}
-	refused error
-	// went is when the turn came.
-	went time.Time
+	// waitOver is closed when the request is dispatched, or rejected for the reason in refused.
+	waitOver chan struct{}
+	refused  error
+	// dispatchedAt is zero until the request is dispatched.
+	dispatchedAt time.Time
 	// empty is since when no worker is up that could answer; zero if one is.
 	empty time.Time
 }
@@ -244,7 +244,7 @@ func (t *poolQueue) end(e *queue.Entry, why queue.Reason) {
 	k := e.Owner.(*ticket)
 	t.turnedAway(string(why), e.Class)
 	k.refused = refusal(why, 0, t.queue.Retry(e, 0))
-	close(k.called)
+	close(k.waitOver)
 }
 
 // dispatch starts every request that may run. The lock is held.
@@ -269,15 +269,15 @@ func (t *poolQueue) dispatch(now time.Time) {
 		e := t.queue.Next(now)
 		t.metrics.waited(e.Class, t.pool, e.Waited(now))
 		k := e.Owner.(*ticket)
-		k.went = now
-		close(k.called)
+		k.dispatchedAt = now
+		close(k.waitOver)
 	}
 }
 
-// isCalled reports whether the waiting is over.
-func (k *ticket) isCalled() bool {
+// isWaitOver reports whether the waiting is over.
+func (k *ticket) isWaitOver() bool {
 	select {
-	case <-k.called:
+	case <-k.waitOver:
 		return true
 	default:
 		return false
@@ -309,11 +309,11 @@ func (k *ticket) drop() {
 	t.dispatch(now)
 }
 
-// run has the worker answer a request whose turn has come.
+// run has the worker answer a dispatched request.
 func (t *poolQueue) run(
 	ctx context.Context, worker parley.Worker, r *parley.Request, k *ticket, yield func(*Step, error) bool,
 ) {
-	a := &service{
+	a := &execution{
 		queue:   t,
 		ticket:  k,
 		ctx:     ctx,
@@ -334,8 +334,8 @@ func (t *poolQueue) run(
 	}
 }
 
-// A service is a request while a worker has it.
-type service struct {
+// An execution is a dispatched request while a worker has it.
+type execution struct {
 	queue  *poolQueue
 	ticket *ticket
 	// within ends when the request has waited for too long at the worker, ctx when it is not wanted any more.
@@ -351,7 +351,7 @@ type service struct {
 }
 
 // take takes a delta of the worker, or why there is none.
-func (a *service) take(d parley.Delta, err error) (more bool) {
+func (a *execution) take(d parley.Delta, err error) (more bool) {
 	t, k := a.queue, a.ticket
 	if err != nil {
 		a.over = true
@@ -413,7 +413,7 @@ const stuckAfter = firstTokenDefault / 2
 func (t *poolQueue) blame(ctx context.Context, k *ticket, by *parley.Routing, err error) outcome {
 	if ctx.Err() != nil {
 		is := t.served.residency()
-		began := k.went
+		began := k.dispatchedAt
 		if is.Loaded.After(began) {
 			began = is.Loaded
 		}

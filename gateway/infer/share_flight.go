@@ -37,8 +37,8 @@ type flight struct {
 // takeMax is how many deltas a member takes at a time.
 const takeMax = 64
 
-// enter counts a member, unless the flight has ended badly, or still waits for
-// a turn that the member, being of a higher class, would have earlier alone.
+// enter counts a member, unless the flight has ended badly, or still waits in
+// the queue where the member, being of a higher class, would be dispatched earlier alone.
 func (f *flight) enter(class parley.Class) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

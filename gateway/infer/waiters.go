@@ -116,7 +116,7 @@ func (p *Waiter) Status() (s Standing) {
 	return s
 }
 
-// Dispatched reports whether every request of the job that had to wait had its turn. It is true of a
+// Dispatched reports whether every request of the job that had to wait was dispatched. It is true of a
 // job that is not in the queues.
 func (p *Waiter) Dispatched() bool {
 	if p == nil {
@@ -127,17 +127,17 @@ func (p *Waiter) Dispatched() bool {
 	return !slices.ContainsFunc(p.tickets, func(k *ticket) bool { return !k.isDispatched() })
 }
 
-// isDispatched reports whether the ticket's turn came.
+// isDispatched reports whether the ticket was dispatched.
 func (k *ticket) isDispatched() bool {
 	t := k.lock()
 	defer t.mu.Unlock()
-	return !k.went.IsZero()
+	return !k.dispatchedAt.IsZero()
 }
 
-// waited returns how long the ticket has waited, or did until its turn came.
+// waited returns how long the ticket has waited, or did until it was dispatched.
 func (k *ticket) waited() time.Duration {
-	if k.isCalled() && !k.went.IsZero() {
-		return k.Waited(k.went)
+	if k.isWaitOver() && !k.dispatchedAt.IsZero() {
+		return k.Waited(k.dispatchedAt)
 	}
 	t := k.lock()
 	defer t.mu.Unlock()

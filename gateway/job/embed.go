@@ -14,7 +14,7 @@ import (
 )
 
 // EmbeddingsAtOnce bounds how many inputs of one request are with the worker:
-// enough to fill a pass, few enough that others get their turns.
+// enough to fill a pass, few enough that others are not held up.
 const EmbeddingsAtOnce = 16
 
 // Inputs prepares texts of which embeddings are wanted. None is longer than the

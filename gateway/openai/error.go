@@ -255,7 +255,7 @@ func BytesTooLong(param string, contextTokens, bytes, leastTokens int) error {
 		contextTokens, param, leastTokens, bytes, param)}, contextTokens, leastTokens, 0}
 }
 
-// Busy is the error for a request that would not have had its turn in time: it
+// Busy is the error for a request that would not have been dispatched in time: it
 // is told so at once, with the time after which it is worth asking again.
 func Busy(wait, retry time.Duration) error {
 	return withCode("server_busy", &parley.Error{

@@ -411,9 +411,9 @@ func (c *choice) hold(t *testing.T, r *parley.Request) float64 {
 	return took
 }
 
-// round measures both ways, one after the other, and what the gateways choose. A worker that lacks a prompt computes it as
-// the holder did, which is as fast; and where a gateway chooses to fetch, its answer tells how long that takes. Computing
-// a long prompt takes minutes, so no other one is computed unless a gateway chooses to compute.
+// round measures both ways, one after the other, and what the gateways choose. A worker that lacks a prompt computes it
+// as the holder did, which is as fast; and where a gateway chooses to fetch, its answer tells how long that takes.
+// Computing a long prompt takes minutes, so no other one is computed unless a gateway chooses to compute.
 func (c *choice) round(t *testing.T, n int, measured bool) {
 	t.Helper()
 	within := func(l *choiceLink) bool { return l.speed == 0 || c.bytes(n)/l.speed <= choiceLongest.Seconds() }

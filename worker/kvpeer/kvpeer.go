@@ -101,8 +101,8 @@ func (p *Peer) Fetch(ctx context.Context, to Owner, r *parley.Request) *parley.T
 	bounded, cancel := context.WithTimeout(ctx, min(within, withinMax))
 	defer cancel()
 	if w := parley.WithdrawalOf(ctx); w != nil {
-		w.Heed(cancel)
-		defer w.Heed(nil) // the engine heeds it from now on
+		w.OnAsk(cancel)
+		defer w.OnAsk(nil) // the engine heeds it from now on
 	}
 	if err := p.fetch(bounded, to, r, out); err != nil {
 		out.Miss = "failed"

@@ -39,8 +39,8 @@ func (t *Backing) Fetch(ctx context.Context, r *parley.Request) *parley.Transfer
 	cancelling, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if w := parley.WithdrawalOf(ctx); w != nil {
-		w.Heed(cancel)
-		defer w.Heed(nil) // the engine heeds it from now on
+		w.OnAsk(cancel)
+		defer w.OnAsk(nil) // the engine heeds it from now on
 	}
 	in, err := t.engine.OpenIntake(cancelling, r, len(r.Prompt)+resumed(r))
 	if err != nil || in == nil {

@@ -67,8 +67,8 @@ func (c *Client) generate(ctx context.Context, q *parley.Request, yield func(par
 		return
 	}
 	if w := parley.WithdrawalOf(ctx); w != nil {
-		w.Heed(func() { _ = l.out.send(shortFrame(kindWithdraw, in.id)) }) // a link that fails ends the answer
-		defer w.Heed(nil)
+		w.OnAsk(func() { _ = l.out.send(shortFrame(kindWithdraw, in.id)) }) // a link that fails ends the answer
+		defer w.OnAsk(nil)
 	}
 	whole = c.readAnswer(ctx, l, in, yield)
 }

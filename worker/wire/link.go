@@ -18,9 +18,9 @@ type link struct {
 	silence time.Duration
 	// most is how many bytes of an answer may wait for who reads it.
 	most int
-	// heard is when something came, in nanoseconds since born.
-	heard atomic.Int64
-	born  time.Time
+	// received is when something came, in nanoseconds since born.
+	received atomic.Int64
+	born     time.Time
 
 	mu      sync.Mutex
 	streams map[uint64]*recvStream
@@ -29,8 +29,8 @@ type link struct {
 	err   error
 	final bool
 	watch *time.Timer
-	// looked is when watch was set, as heard has it.
-	looked time.Duration
+	// checkedAt is when watch was set, as received has it.
+	checkedAt time.Duration
 }
 
 var (
@@ -53,11 +53,11 @@ func newLink(conn net.Conn, silence time.Duration) *link {
 // Read reads from the socket, and notes when something came.
 func (l *link) Read(b []byte) (int, error) {
 	n, err := l.conn.Read(b)
-	l.hear()
+	l.noteReceived()
 	return n, err
 }
 
-func (l *link) hear() { l.heard.Store(int64(time.Since(l.born))) }
+func (l *link) noteReceived() { l.received.Store(int64(time.Since(l.born))) }
 
 // open makes room for an answer. It is nil if the link has ended.
 func (l *link) open() *recvStream {
@@ -69,18 +69,18 @@ func (l *link) open() *recvStream {
 	l.last++
 	s := &recvStream{id: l.last, most: l.most, more: make(chan struct{}, 1)}
 	if len(l.streams) == 0 {
-		l.hear() // no stream listened before
+		l.noteReceived() // no stream listened before
 	}
 	l.streams[s.id] = s
 	if l.watch == nil {
-		l.lookSoon()
+		l.scheduleCheck()
 	}
 	return s
 }
 
-// lookSoon has the link looked at. The lock is held.
-func (l *link) lookSoon() {
-	l.looked, l.watch = time.Since(l.born), time.AfterFunc(l.silence/4, l.look)
+// scheduleCheck has the link checked a quarter of the silence later. The lock is held.
+func (l *link) scheduleCheck() {
+	l.checkedAt, l.watch = time.Since(l.born), time.AfterFunc(l.silence/4, l.check)
 }
 
 // drop lets go of an answer. One that was not read to its end is cancelled.
@@ -114,7 +114,7 @@ func (l *link) endSoon() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.final = true
-	l.lookSoon()
+	l.scheduleCheck()
 }
 
 // listen hands each frame to the answer it belongs to, until the link ends.
@@ -156,13 +156,13 @@ func (l *link) fail(err error) {
 	}
 }
 
-// look asks a worker that is silent while it has requests for a sign of life, and
+// check asks a worker that is silent while it has requests for a sign of life, and
 // gives one up that gives none.
-func (l *link) look() {
+func (l *link) check() {
 	now := time.Since(l.born)
-	quiet := now - time.Duration(l.heard.Load())
+	quiet := now - time.Duration(l.received.Load())
 	l.mu.Lock()
-	late := now-l.looked > l.silence/2 // this process was stopped, and may have more to read
+	late := now-l.checkedAt > l.silence/2 // this process was stopped, and may have more to read
 	unwanted := l.final && len(l.streams) == 0
 	l.mu.Unlock()
 	switch {
@@ -179,6 +179,6 @@ func (l *link) look() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.watch = nil; l.err == nil && len(l.streams) > 0 {
-		l.lookSoon()
+		l.scheduleCheck()
 	}
 }

@@ -25,7 +25,7 @@ func TestAClientThatWasStopped(t *testing.T) {
 		in := l.open()
 		l.watch.Stop()
 		l.born = l.born.Add(-time.Hour)
-		l.look()
+		l.check()
 		l.mu.Lock()
 		if l.err != nil {
 			t.Errorf("given up: %v", l.err)

@@ -16,7 +16,7 @@ func (*holding) Models() []parley.Model { return nil }
 func (h *holding) Generate(ctx context.Context, _ *parley.Request) iter.Seq2[parley.Delta, error] {
 	return func(yield func(parley.Delta, error) bool) {
 		wanted := make(chan struct{})
-		parley.WithdrawalOf(ctx).Heed(func() { close(wanted) })
+		parley.WithdrawalOf(ctx).OnAsk(func() { close(wanted) })
 		h.came <- struct{}{}
 		select {
 		case <-wanted:

@@ -15,8 +15,8 @@ var misses = map[string]string{
 	"evicted": "was evicted", "other-salt": "is cached only for other organisations",
 }
 
-// story describes how long an answer took, and why.
-func story(r *remote.Reply) (parts []string) {
+// summary describes how long an answer took, and why.
+func summary(r *remote.Reply) (parts []string) {
 	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
 	if u := r.Usage; u != nil {
 		add("%d tokens in %s", u.CompletionTokens, shortMs(r.TotalMs))
@@ -30,7 +30,7 @@ func story(r *remote.Reply) (parts []string) {
 		add("%.1f tokens/s", float64(u.CompletionTokens-1)/(r.TotalMs-r.FirstMs)*1000)
 	}
 	if u := r.Usage; u != nil {
-		parts = append(parts, promptStory(r))
+		parts = append(parts, promptSummary(r))
 	}
 	if t := r.Timings; t != nil {
 		add("queued %s, prefill %s (%.0f tokens/s)", shortMs(t.QueuedMs), shortMs(t.PrefillMs), t.PromptPerSecond)
@@ -41,8 +41,8 @@ func story(r *remote.Reply) (parts []string) {
 	return parts
 }
 
-// promptStory describes what of the prompt was computed and why.
-func promptStory(r *remote.Reply) string {
+// promptSummary describes what of the prompt was computed and why.
+func promptSummary(r *remote.Reply) string {
 	u := r.Usage
 	text := fmt.Sprintf("%d prompt tokens, %d cached", u.PromptTokens, u.PromptTokensDetails.CachedTokens)
 	if r.Timings == nil {

@@ -12,25 +12,25 @@ import (
 	"parley/internal/supervise"
 )
 
-// A crew is workers on this machine, each a process, that come and go as a scaler wants.
-type crew struct {
+// localWorkers are processes on this machine that a scaler starts and stops.
+type localWorkers struct {
 	program supervise.Program
 	// args are those of a worker that listens on an address.
 	args func(name, address string) []string
 	// order has the gateway do something with a worker.
 	order func(ctx context.Context, worker, verb string) error
-	// life is the context of all, and ended is told why one gave up.
-	life  context.Context
+	// ctx is the context of all, and ended is called with the reason why one gave up.
+	ctx   context.Context
 	ended func(error)
 	all   sync.WaitGroup
 
-	hands  []*hand // in the order of their start
-	number int
-	ready  time.Duration // that a worker took from its start until it was up, lately
+	workers []*localWorker // in the order of their start
+	number  int
+	ready   time.Duration // that a worker took from its start until it was up, lately
 }
 
-// A hand is one worker of a crew.
-type hand struct {
+// A localWorker is one of them.
+type localWorker struct {
 	address string
 	begun   time.Time
 	up      bool
@@ -39,15 +39,15 @@ type hand struct {
 }
 
 // start starts a worker.
-func (c *crew) start(now time.Time) error {
+func (c *localWorkers) start(now time.Time) error {
 	address, err := supervise.FreeAddress()
 	if err != nil {
 		return err
 	}
 	c.number++
 	name := fmt.Sprint("worker-", c.number)
-	ctx, stop := context.WithCancel(c.life)
-	c.hands = append(c.hands, &hand{address: address, begun: now, stop: stop})
+	ctx, stop := context.WithCancel(c.ctx)
+	c.workers = append(c.workers, &localWorker{address: address, begun: now, stop: stop})
 	c.all.Go(func() {
 		defer stop()
 		err := c.program.Keep(ctx, name, c.args(name, address))
@@ -59,12 +59,14 @@ func (c *crew) start(now time.Time) error {
 }
 
 // observe notes which workers are up, and ends those that leave and have no answer under way.
-func (c *crew) observe(_ context.Context, workers []fleet.Standing, now time.Time) (starting int, ready time.Duration) {
+func (c *localWorkers) observe(
+	_ context.Context, workers []fleet.Standing, now time.Time,
+) (starting int, ready time.Duration) {
 	known := map[string]*fleet.Standing{}
 	for i := range workers {
 		known[workers[i].Name] = &workers[i]
 	}
-	c.hands = slices.DeleteFunc(c.hands, func(h *hand) bool {
+	c.workers = slices.DeleteFunc(c.workers, func(h *localWorker) bool {
 		w := known[h.address]
 		gone := h.leaving && (w == nil || w.Answering+w.Running+w.Waiting == 0)
 		if gone {
@@ -72,7 +74,7 @@ func (c *crew) observe(_ context.Context, workers []fleet.Standing, now time.Tim
 		}
 		return gone
 	})
-	for _, h := range c.hands {
+	for _, h := range c.workers {
 		if w := known[h.address]; !h.up && w != nil && w.State == fleet.Up {
 			h.up = true
 			c.measured(now.Sub(h.begun))
@@ -85,7 +87,7 @@ func (c *crew) observe(_ context.Context, workers []fleet.Standing, now time.Tim
 }
 
 // measured takes in how long a worker took from its start until it was up.
-func (c *crew) measured(took time.Duration) {
+func (c *localWorkers) measured(took time.Duration) {
 	if c.ready == 0 {
 		c.ready = took
 	}
@@ -95,18 +97,18 @@ func (c *crew) measured(took time.Duration) {
 // set starts workers, or has the newest ones leave. One that is about to leave stays before
 // another is started. One that an operator has drained gets no work, so it does not count and is
 // left alone.
-func (c *crew) set(ctx context.Context, want scale.Sizing, workers []fleet.Standing, now time.Time) error {
+func (c *localWorkers) set(ctx context.Context, want scale.Sizing, workers []fleet.Standing, now time.Time) error {
 	drained := map[string]bool{}
 	for i := range workers {
 		drained[workers[i].Name] = workers[i].State == fleet.Draining
 	}
 	staying := 0
-	for _, h := range c.hands {
+	for _, h := range c.workers {
 		if !h.leaving && !drained[h.address] {
 			staying++
 		}
 	}
-	for _, h := range c.hands {
+	for _, h := range c.workers {
 		if staying < want.Workers && h.leaving {
 			if err := c.order(ctx, h.address, "resume"); err != nil {
 				return err
@@ -120,7 +122,7 @@ func (c *crew) set(ctx context.Context, want scale.Sizing, workers []fleet.Stand
 			return err
 		}
 	}
-	for _, h := range slices.Backward(c.hands) {
+	for _, h := range slices.Backward(c.workers) {
 		if staying <= want.Workers {
 			break
 		}

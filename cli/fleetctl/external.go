@@ -93,32 +93,32 @@ func (advisor) observe(context.Context, []fleet.Standing, time.Time) (int, time.
 
 func (advisor) set(context.Context, scale.Sizing, []fleet.Standing, time.Time) error { return nil }
 
-// An outside actuator has a program or a service change the number of workers: a cloud's
+// An externalActuator has a program or a service change the number of workers: a cloud's
 // command line, or a webhook. It is called when the number changes, and again if it failed.
-type outside struct {
+type externalActuator struct {
 	command, webhook string
-	said             int // what was told last; -1 before the first time
+	asked            int // how many workers were asked for last; -1 before the first time
 	since            time.Time
 	ready            time.Duration
 }
 
 // observe measures how long it takes until as many workers are up as were asked for.
-func (o *outside) observe(_ context.Context, workers []fleet.Standing, now time.Time) (int, time.Duration) {
+func (o *externalActuator) observe(_ context.Context, workers []fleet.Standing, now time.Time) (int, time.Duration) {
 	up := 0
 	for _, w := range workers {
 		if w.State == fleet.Up {
 			up++
 		}
 	}
-	if !o.since.IsZero() && up >= o.said {
+	if !o.since.IsZero() && up >= o.asked {
 		o.ready, o.since = now.Sub(o.since), time.Time{}
 	}
-	return max(0, o.said-up), o.ready
+	return max(0, o.asked-up), o.ready
 }
 
 // set reports the number, if it is another one.
-func (o *outside) set(ctx context.Context, want scale.Sizing, _ []fleet.Standing, now time.Time) error {
-	if want.Workers == o.said {
+func (o *externalActuator) set(ctx context.Context, want scale.Sizing, _ []fleet.Standing, now time.Time) error {
+	if want.Workers == o.asked {
 		return nil
 	}
 	tell := o.run
@@ -128,15 +128,15 @@ func (o *outside) set(ctx context.Context, want scale.Sizing, _ []fleet.Standing
 	if err := tell(ctx, want); err != nil {
 		return err
 	}
-	if want.Workers > o.said && o.said >= 0 {
+	if want.Workers > o.asked && o.asked >= 0 {
 		o.since = now
 	}
-	o.said = want.Workers
+	o.asked = want.Workers
 	return nil
 }
 
 // run runs the command, which finds the number in PARLEY_WORKERS and why in PARLEY_REASON.
-func (o *outside) run(ctx context.Context, want scale.Sizing) error {
+func (o *externalActuator) run(ctx context.Context, want scale.Sizing) error {
 	c := exec.CommandContext(ctx, "sh", "-c", o.command)
 	c.Env = append(os.Environ(), "PARLEY_WORKERS="+strconv.Itoa(want.Workers), "PARLEY_REASON="+want.Why)
 	if said, err := c.CombinedOutput(); err != nil {
@@ -149,7 +149,7 @@ func (o *outside) run(ctx context.Context, want scale.Sizing) error {
 const errorShown = 500
 
 // post sends the number to the webhook.
-func (o *outside) post(ctx context.Context, want scale.Sizing) error {
+func (o *externalActuator) post(ctx context.Context, want scale.Sizing) error {
 	body, err := json.Marshal(struct {
 		Workers  int     `json:"workers"`
 		Why      string  `json:"why"`

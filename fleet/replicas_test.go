@@ -126,7 +126,7 @@ func TestAWorkerComesBackWithAnotherModel(t *testing.T) {
 		}
 		if a, b := f.modelsOf("a"), f.modelsOf("b"); !slices.Equal(a, []string{"other"}) ||
 			!slices.Equal(b, []string{modelID, "more"}) {
-			t.Errorf("they have the seats of %v and %v", a, b)
+			t.Errorf("they have the replicas of %v and %v", a, b)
 		}
 		was := w[0].asked.Load()
 		for range 8 {
@@ -141,7 +141,7 @@ func TestAWorkerComesBackWithAnotherModel(t *testing.T) {
 			t.Errorf("its present model: %v", err)
 		}
 		for _, m := range f.members {
-			for _, s := range m.seats {
+			for _, s := range m.replicas {
 				if d, err := f.router.Pick(&route.Request{Model: s.model, Pool: "default"}, time.Now()); err != nil ||
 					d.Worker != s.id {
 					t.Errorf("%s of %s: %v, %v", s.model, m.Name, d, err)
@@ -177,9 +177,9 @@ func TestAWorkerHasNotTheModel(t *testing.T) {
 	})
 }
 
-// TestEventsFollowTheSeats has a worker with another model tell of its blocks: it is
+// TestEventsFollowTheModels has a worker with another model tell of its blocks: it is
 // known to hold them for that one, and nothing of what it held before.
-func TestEventsFollowTheSeats(t *testing.T) {
+func TestEventsFollowTheModels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var feed *Feed
 		w := newTurncoat(t, modelID)
