@@ -89,9 +89,9 @@ func (j *job) usage(now time.Time) *parley.Usage {
 type guessing struct {
 	draft.Seq // Guess is what the next pass checks, whatever guessed it
 
-	lookup *spec.Lookup   // nil without speculation
-	forced []parley.Token // what the grammar leaves no choice about
-	by     spec.Drafter   // who guesses
-	luck   spec.Luck      // with guesses of the draft network
-	idle   int            // passes without any
+	lookup     *spec.Lookup    // nil without speculation
+	forced     []parley.Token  // what the grammar leaves no choice about
+	by         spec.Drafter    // who guesses
+	acceptance spec.Acceptance // with guesses of the draft network
+	idle       int             // passes without any
 }

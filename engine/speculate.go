@@ -57,10 +57,10 @@ func (l *loop) bet(c *choice) spec.Writer {
 	w.Offers[spec.ByLookup] = c.spec.lookup.Offer(most)
 	c.offerForced(&w, most)
 	if d := l.guesses.drafter; d != nil && d.Rest() == 0 {
-		if c.spec.luck == (spec.Luck{}) {
-			c.spec.luck = d.Luck.Fresh()
+		if c.spec.acceptance == (spec.Acceptance{}) {
+			c.spec.acceptance = d.Acceptance.Fresh()
 		}
-		w.Offers[spec.ByModel] = spec.Offer{Most: most, Chance: c.spec.luck.Chance()}
+		w.Offers[spec.ByModel] = spec.Offer{Most: most, Chance: c.spec.acceptance.Chance()}
 		w.Behind = max(1, len(q.Tokens)-d.Held(q))
 	}
 	return w
@@ -122,8 +122,8 @@ func (l *loop) learnGuesses(c *choice, guessed, right int) {
 		return
 	}
 	if c.spec.by == spec.ByModel {
-		c.spec.luck.Learn(guessed, right)
-		l.guesses.drafter.Luck.Learn(guessed, right)
+		c.spec.acceptance.Learn(guessed, right)
+		l.guesses.drafter.Acceptance.Learn(guessed, right)
 		c.spec.idle = 0
 	}
 	l.stats.guessed(c.spec.by, guessed, right)

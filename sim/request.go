@@ -41,9 +41,9 @@ const (
 // processor's cache: the first three, and the first two of the sequence.
 type request struct {
 	writing
-	seat   seat
-	blocks blocks
-	times  times
+	placement placement
+	blocks    blocks
+	times     times
 	*script
 	entry queue.Entry
 	caller
@@ -77,11 +77,11 @@ func (r *request) settle(what ending) {
 }
 
 // writing is how much of an answer is written, its length, who pays for it, nil without limits, and how guesses at it
-// went in its present seat.
+// went at its present worker.
 type writing struct {
 	written, length int
 	payment         *payment
-	luck            spec.Luck
+	acceptance      spec.Acceptance
 }
 
 // blocks are about what of the prompt another worker computes.
@@ -94,10 +94,10 @@ type blocks struct {
 	elsewhere bool
 }
 
-// A seat is a request's place with a worker.
-type seat struct {
+// A placement is where a request is among those of a worker.
+type placement struct {
 	worker *worker // nil if it has none
-	place  int     // among the worker's requests
+	index  int     // among the worker's requests
 	// reading is set until the worker has written something.
 	reading bool
 }

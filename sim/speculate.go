@@ -64,7 +64,7 @@ func (w *worker) guess() time.Duration {
 		q.Draft = 0
 		if known && len(q.Table.Blocks) > 0 && len(q.Tokens) == q.Computed+1 && len(q.Tokens) > q.Prompt {
 			bet := spec.Writer{Behind: 1, Remaining: q.Most - len(q.Tokens)}
-			bet.Offers[by] = spec.Offer{Most: min(spec.DepthMost, q.Most-len(q.Tokens)-1), Chance: r.luck.Chance()}
+			bet.Offers[by] = spec.Offer{Most: min(spec.DepthMost, q.Most-len(q.Tokens)-1), Chance: r.acceptance.Chance()}
 			g.writers, g.bets = append(g.writers, r), append(g.bets, bet)
 		}
 	}
@@ -100,10 +100,10 @@ func (w *worker) deliver(r *request, draft int) {
 	chances, right := w.speculation.Acceptance, 0
 	for right < draft && w.pass.guesses.rng.Float64() < chances[min(right, len(chances)-1)] {
 		right++
-		if r.seat.worker == w {
+		if r.placement.worker == w {
 			q.Computed = len(q.Tokens)
 			w.wrote(r)
 		}
 	}
-	r.luck.Learn(draft, right)
+	r.acceptance.Learn(draft, right)
 }

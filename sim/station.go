@@ -397,7 +397,7 @@ func (t *station) drop(r *request) {
 	if i := slices.Index(t.parked, r); i >= 0 {
 		t.parked = slices.Delete(t.parked, i, i+1)
 	}
-	if w := r.seat.worker; w != nil {
+	if w := r.placement.worker; w != nil {
 		w.giveUp(r)
 	}
 	t.queue.Cancel(&r.entry, t.clock.time())
@@ -407,7 +407,7 @@ func (t *station) drop(r *request) {
 // wrote takes in that a worker has written a token of a request.
 func (t *station) wrote(r *request) {
 	if r.isPromptAttempt() {
-		r.seat.worker.finish(r)
+		r.placement.worker.finish(r)
 		return
 	}
 	now := t.clock.time()
@@ -432,7 +432,7 @@ func (t *station) wrote(r *request) {
 	}
 	if last {
 		t.meter.ended(r.tally, &r.times, r.written)
-		r.seat.worker.finish(r)
+		r.placement.worker.finish(r)
 		t.queue.Finish(&r.entry, r.prompt-r.hitTokens(), r.written, now)
 		r.told(r, finished, 0)
 	}

@@ -82,7 +82,7 @@ func (x *transfer) cancel() bool {
 	if x.attempt != nil { // the wait includes computing the prompt: it does not measure the network
 		took = 0
 		x.request.blocks.cached, x.request.blocks.elsewhere = x.attempt.seq.Cached.HitTokens, true
-		if w := x.attempt.seat.worker; w != nil {
+		if w := x.attempt.placement.worker; w != nil {
 			w.giveUp(x.attempt)
 		}
 	}

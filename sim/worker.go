@@ -157,7 +157,7 @@ func (w *worker) report() {
 func (w *worker) lose() []*request {
 	present := w.requests.present
 	for _, r := range present {
-		r.seat = seat{}
+		r.placement = placement{}
 	}
 	w.phase, w.lost, w.pass.plan, w.requests = gone, true, nil, requests{}
 	return present
@@ -165,19 +165,19 @@ func (w *worker) lose() []*request {
 
 // take gives the worker a request.
 func (w *worker) take(r *request) {
-	w.seat(r)
+	w.place(r)
 	w.joins(r)
 }
 
 // await gives the worker a request that joins when a transfer has ended.
 func (w *worker) await(r *request, x *transfer) {
-	w.seat(r)
+	w.place(r)
 	r.blocks.transfer = x
 }
 
-func (w *worker) seat(r *request) {
+func (w *worker) place(r *request) {
 	g := &w.requests
-	r.seat, r.luck = seat{worker: w, place: len(g.present), reading: true}, spec.Luck{}
+	r.placement, r.acceptance = placement{worker: w, index: len(g.present), reading: true}, spec.Acceptance{}
 	g.present = append(g.present, r)
 	g.unbegun += r.decision.Uncached
 	if r.isPromptAttempt() {
@@ -199,10 +199,10 @@ func (w *worker) release(r *request) {
 	w.router.Done(&r.decision)
 	g := &w.requests
 	last := len(g.present) - 1
-	g.present[r.seat.place] = g.present[last]
-	g.present[r.seat.place].seat.place = r.seat.place
+	g.present[r.placement.index] = g.present[last]
+	g.present[r.placement.index].placement.index = r.placement.index
 	g.present = g.present[:last]
-	r.seat = seat{}
+	r.placement = placement{}
 	if r.isPromptAttempt() {
 		g.promptAttempts--
 	}
@@ -232,8 +232,8 @@ func (w *worker) finish(r *request) {
 
 // begins notes that the prompt of a request was computed, or will not be.
 func (w *worker) begins(r *request) {
-	if r.seat.reading {
-		r.seat.reading = false
+	if r.placement.reading {
+		r.placement.reading = false
 		w.requests.unbegun -= r.decision.Uncached
 		w.router.Computed(&r.decision)
 	}
@@ -302,7 +302,7 @@ func (w *worker) endPass() {
 	}
 	for i := range plan.Parts {
 		r := plan.Parts[i].Seq.Owner.(*request)
-		if r.seat.worker == w && r.seq.Computed >= len(r.seq.Tokens) {
+		if r.placement.worker == w && r.seq.Computed >= len(r.seq.Tokens) {
 			w.begins(r)
 			w.deliver(r, plan.Parts[i].Draft)
 		}
@@ -316,7 +316,7 @@ func (w *worker) endPass() {
 // sendBlocks lets the blocks leave that a pass computed for other workers.
 func (w *worker) sendBlocks(plan *sched.Plan) {
 	for i := range plan.Parts {
-		if r := plan.Parts[i].Seq.Owner.(*request); r.isPromptAttempt() && r.seat.worker == w {
+		if r := plan.Parts[i].Seq.Owner.(*request); r.isPromptAttempt() && r.placement.worker == w {
 			r.blocks.transfer.send(r.seq.Computed / blockTokens)
 		}
 	}

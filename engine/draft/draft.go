@@ -38,8 +38,8 @@ type Config struct {
 
 // A Network runs the draft network. It belongs to one goroutine.
 type Network struct {
-	// Luck is how often guesses were right, over all sequences.
-	Luck spec.Luck
+	// Acceptance is that of all sequences.
+	Acceptance spec.Acceptance
 
 	cfg     Config
 	pages   []page    // by block
@@ -56,10 +56,10 @@ type Network struct {
 // New returns a network whose pool holds nothing.
 func New(cfg Config) *Network {
 	return &Network{
-		Luck:   spec.Luck{Memory: memory},
-		cfg:    cfg,
-		pages:  make([]page, cfg.Blocks),
-		logits: make([]float32, cfg.Seqs*cfg.Vocab),
+		Acceptance: spec.Acceptance{Memory: memory},
+		cfg:        cfg,
+		pages:      make([]page, cfg.Blocks),
+		logits:     make([]float32, cfg.Seqs*cfg.Vocab),
 	}
 }
 

@@ -171,8 +171,8 @@ func (d *decider) modelRow() float64 { return float64(d.costs.Row + d.costs.Draf
 // that hopes anew, for a single guess.
 func probed(w *Writer) Offer {
 	o := w.Offers[ByModel]
-	if w.Idle >= probeAfter && o.Chance < firstHope {
-		return Offer{Most: min(o.Most, 1), Chance: firstHope}
+	if w.Idle >= probeAfter && o.Chance < firstChance {
+		return Offer{Most: min(o.Most, 1), Chance: firstChance}
 	}
 	return o
 }
@@ -273,7 +273,7 @@ func (d *decider) abstain() {
 
 // try lets one writer guess nevertheless, if there is time to spare: one for
 // whom it costs least. A lookup is tried only where there is no draft network:
-// its luck is known without.
+// its acceptance is known without.
 func (d *decider) try() {
 	by, best, least := ByLookup, -1, float64(d.costs.Spare)
 	if d.sharers() > 0 {

@@ -33,19 +33,19 @@ func TestDecide(t *testing.T) {
 		by          Drafter
 		least, most int
 	}{
-		"nobody offers":           {writers(1, none, none), machine(4*ms, ms/4, 8, 1), ByLookup, 0, 0},
-		"lookup alone":            {writers(1, good, none), machine(4*ms, ms/4, 8, 1), ByLookup, 8, 8},
-		"model alone":             {writers(1, none, good), machine(4*ms, ms/4, 8, 1), ByModel, 4, 8},
-		"as good, but free":       {writers(1, good, good), machine(4*ms, ms/4, 8, 1), ByLookup, 8, 8},
-		"lookup without luck":     {writers(1, bad, good), machine(4*ms, ms/4, 8, 1), ByModel, 4, 8},
-		"short lookup":            {writers(1, Offer{1, 0.9}, good), machine(4*ms, ms/4, 8, 1), ByModel, 4, 8},
-		"model without luck":      {writers(1, good, bad), machine(4*ms, ms/4, 8, 1), ByLookup, 8, 8},
-		"none with luck":          {writers(1, bad, bad), machine(4*ms, ms/4, 8, 1), ByLookup, 0, 0},
-		"draft as slow":           {writers(1, none, good), machine(4*ms, ms/4, 1, 1), ByLookup, 0, 0},
-		"rows cost a pass":        {writers(1, none, good), machine(0, ms, 8, 1), ByLookup, 0, 0},
-		"few share the machine":   {writers(4, none, good), machine(4*ms, ms/4, 8, 4), ByModel, 2, 8},
-		"many share the machine":  {writers(64, good, good), machine(4*ms, ms/2, 8, 64), ByLookup, 0, 0},
-		"many, and rows are free": {writers(64, good, none), machine(30*ms, ms/100, 8, 64), ByLookup, 8, 8},
+		"nobody offers":             {writers(1, none, none), machine(4*ms, ms/4, 8, 1), ByLookup, 0, 0},
+		"lookup alone":              {writers(1, good, none), machine(4*ms, ms/4, 8, 1), ByLookup, 8, 8},
+		"model alone":               {writers(1, none, good), machine(4*ms, ms/4, 8, 1), ByModel, 4, 8},
+		"as good, but free":         {writers(1, good, good), machine(4*ms, ms/4, 8, 1), ByLookup, 8, 8},
+		"lookup without acceptance": {writers(1, bad, good), machine(4*ms, ms/4, 8, 1), ByModel, 4, 8},
+		"short lookup":              {writers(1, Offer{1, 0.9}, good), machine(4*ms, ms/4, 8, 1), ByModel, 4, 8},
+		"model without acceptance":  {writers(1, good, bad), machine(4*ms, ms/4, 8, 1), ByLookup, 8, 8},
+		"none with acceptance":      {writers(1, bad, bad), machine(4*ms, ms/4, 8, 1), ByLookup, 0, 0},
+		"draft as slow":             {writers(1, none, good), machine(4*ms, ms/4, 1, 1), ByLookup, 0, 0},
+		"rows cost a pass":          {writers(1, none, good), machine(0, ms, 8, 1), ByLookup, 0, 0},
+		"few share the machine":     {writers(4, none, good), machine(4*ms, ms/4, 8, 4), ByModel, 2, 8},
+		"many share the machine":    {writers(64, good, good), machine(4*ms, ms/2, 8, 64), ByLookup, 0, 0},
+		"many, and rows are free":   {writers(64, good, none), machine(30*ms, ms/100, 8, 64), ByLookup, 8, 8},
 	} {
 		got, draft := Decide(nil, c.writers, c.costs)
 		for _, d := range got {

@@ -9,7 +9,7 @@
 //
 // [Lookup] guesses that a text continues as it did the last time it came to the
 // same words; a smaller network, which the engine runs, guesses what it would
-// write itself. [Luck] keeps how often guesses came true, and [Decide] weighs
+// write itself. [Acceptance] keeps how often guesses were accepted, and [Decide] weighs
 // that against what they cost: whether to guess, how far and by whom. All of
 // them only decide; they have no clock and touch nothing.
 package spec
@@ -25,8 +25,8 @@ const gram = 3
 type Lookup struct {
 	tokens []parley.Token
 	// after maps the tokens before a place to the latest such place.
-	after map[[gram]parley.Token]int
-	luck  Luck
+	after      map[[gram]parley.Token]int
+	acceptance Acceptance
 }
 
 // NewLookup returns a lookup over a prompt.
@@ -35,7 +35,7 @@ func NewLookup(prompt []parley.Token) *Lookup {
 	for _, t := range prompt {
 		l.Push(t)
 	}
-	l.luck = Luck{} // what the prompt repeats says little of the answer
+	l.acceptance = Acceptance{} // what the prompt repeats says little of the answer
 	return l
 }
 
@@ -45,9 +45,9 @@ func (l *Lookup) Push(t parley.Token) {
 	if n := len(l.tokens); n >= gram {
 		k := l.key(n)
 		if at, ok := l.after[k]; ok && l.tokens[at] == t {
-			l.luck.Learn(1, 1)
+			l.acceptance.Learn(1, 1)
 		} else if ok {
-			l.luck.Learn(1, 0)
+			l.acceptance.Learn(1, 0)
 		}
 		l.after[k] = n
 	}
@@ -61,7 +61,7 @@ func (l *Lookup) Offer(most int) Offer {
 	if !ok {
 		return Offer{}
 	}
-	return Offer{Most: min(most, len(l.tokens)-at), Chance: l.luck.Chance()}
+	return Offer{Most: min(most, len(l.tokens)-at), Chance: l.acceptance.Chance()}
 }
 
 // match returns where the text last continued from the tokens it ends in.

@@ -37,17 +37,17 @@ func TestLookupNeedsAFewTokens(t *testing.T) {
 	}
 }
 
-func TestLookupKnowsItsLuck(t *testing.T) {
+func TestLookupLearnsAcceptance(t *testing.T) {
 	prompt := []parley.Token{1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3}
 	l := NewLookup(prompt)
-	if o := l.Offer(4); o.Most != 4 || o.Chance != firstHope {
+	if o := l.Offer(4); o.Most != 4 || o.Chance != firstChance {
 		t.Errorf("before any answer: %+v", o)
 	}
 	for _, tok := range []parley.Token{4, 5, 6, 7} {
 		l.Push(tok)
 	}
 	good := l.Offer(9)
-	if good.Most != 9 || good.Chance <= firstHope {
+	if good.Most != 9 || good.Chance <= firstChance {
 		t.Errorf("after a copy: %+v", good)
 	}
 	l.Push(42)
@@ -62,10 +62,10 @@ func TestLookupKnowsItsLuck(t *testing.T) {
 	}
 }
 
-func TestLuckFollowsTheTruth(t *testing.T) {
+func TestAcceptanceFollowsTheTruth(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, truth := range []float64{0, 0.3, 0.9, 1} {
-		all := Luck{Memory: 400}
+		all := Acceptance{Memory: 400}
 		for range 2000 {
 			guessed, right := 1+rng.IntN(6), 0
 			for right < guessed && rng.Float64() < truth {
