@@ -31,7 +31,7 @@ const (
 )
 
 // fileStore returns where the files and batches of the call's owner are kept.
-func (g *Gateway) fileStore(c *call) (*batch.Shelf, error) {
+func (g *Gateway) fileStore(c *call) (*batch.OwnerStore, error) {
 	if g.config.Batches == nil {
 		return nil, parley.Errorf(parley.Unavailable,
 			"This server stores no files: it has no data directory, or another process uses it.")
@@ -118,7 +118,7 @@ func (f *uploadForm) check() (seconds int, err error) {
 // readUpload reads a form of which one part is a file, which goes to the store
 // as it comes. The caller keeps the upload or drops it.
 func readUpload(contentType string, body io.Reader,
-	store *batch.Shelf) (form *uploadForm, upload *batch.Upload, err error) {
+	store *batch.OwnerStore) (form *uploadForm, upload *batch.Upload, err error) {
 	kind, params, err := mime.ParseMediaType(contentType)
 	if err != nil || kind != "multipart/form-data" || params["boundary"] == "" {
 		return nil, nil, parley.Invalid("",

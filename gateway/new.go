@@ -132,7 +132,7 @@ func (g *Gateway) newJobs() *job.Server {
 		Pipeline:   g.pipeline,
 		Tiers:      config.TierContexts,
 		Objectives: g.objectives,
-		Bills: &bill.Office{
+		Bills: &bill.Billing{
 			Book:        config.Limits,
 			Ledger:      config.Ledger,
 			Prices:      config.Prices,

@@ -35,8 +35,8 @@ func TestRetentionRemoves(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		shelf := files.Of(convo.Owner{Tenant: "acme"})
-		u := must(shelf.NewUpload())(t)
+		store := files.Of(convo.Owner{Tenant: "acme"})
+		u := must(store.NewUpload())(t)
 		if _, err := u.Write([]byte("{}\n")); err != nil {
 			t.Fatal(err)
 		}
@@ -45,11 +45,11 @@ func TestRetentionRemoves(t *testing.T) {
 		if rows := ledgerRows(t, d); rows != 1 {
 			t.Errorf("%d entries are in the ledger, want the younger one", rows)
 		}
-		if _, err := shelf.File(file.ID); err != nil {
+		if _, err := store.File(file.ID); err != nil {
 			t.Errorf("the file is gone too early: %v", err)
 		}
 		time.Sleep(2 * time.Hour)
-		if _, err := shelf.File(file.ID); err == nil {
+		if _, err := store.File(file.ID); err == nil {
 			t.Error("the file is still there")
 		}
 	})

@@ -213,7 +213,7 @@ func TestStorm(t *testing.T) {
 }
 
 func drawStorm(t *testing.T, on, off []float64) {
-	plot := chart.Course{
+	plot := chart.TimeSeries{
 		Title: "Ten times as many clients as can be served, who try again at once",
 		X:     "seconds", Y: "whole answers, as a share of capacity", Step: 1, Level: 1, LevelLabel: "capacity",
 		From: stormCalm.Seconds(), To: (stormCalm + stormLasts).Seconds(), SpanLabel: "storm",

@@ -48,8 +48,8 @@ func NewWatch(cfg WatchConfig) *Watch {
 	return &Watch{cfg: cfg, families: map[familyKey][]*list.Element{}, recent: list.New()}
 }
 
-// A Sighting is one prompt that was served.
-type Sighting struct {
+// A ServedPrompt is one prompt that was served.
+type ServedPrompt struct {
 	// Tenant and Family say whose prompts should begin alike: those of one
 	// application, or with one cache key, or just all of a tenant's.
 	Tenant, Family string
@@ -136,7 +136,7 @@ const (
 
 // See takes one prompt, and returns a finding when it makes clear that
 // something broke. It is returned once for each collapse.
-func (w *Watch) See(s Sighting) *Finding {
+func (w *Watch) See(s ServedPrompt) *Finding {
 	if len(s.Tokens) < w.cfg.BlockTokens {
 		return nil
 	}
@@ -163,7 +163,7 @@ func (w *Watch) See(s Sighting) *Finding {
 }
 
 // family returns what is known of the prompts of an application, making room if it is new.
-func (w *Watch) family(s *Sighting) *family {
+func (w *Watch) family(s *ServedPrompt) *family {
 	key, words := familyKey{s.Tenant, s.Family}, sketchOf(s.System)
 	alike, most := (*list.Element)(nil), -1.0
 	for _, e := range w.families[key] {

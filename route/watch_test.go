@@ -40,7 +40,7 @@ func (a *watched) ask(times int, edit func(system []parley.Token, n int) []parle
 			}
 			a.held[name] = true
 		}
-		s := Sighting{Tenant: "acme", Family: "support", Tokens: tokens, CachedTokens: cached}
+		s := ServedPrompt{Tenant: "acme", Family: "support", Tokens: tokens, CachedTokens: cached}
 		if a.system != nil {
 			s.System = a.system(a.n)
 		}
@@ -150,8 +150,8 @@ func TestWatchIsBounded(t *testing.T) {
 	w := NewWatch(WatchConfig{Families: 10, PrefixTokens: 100})
 	tokens := make([]parley.Token, 5000)
 	for i := range 1000 {
-		w.See(Sighting{Tenant: fmt.Sprint(i), Tokens: tokens})
-		w.See(Sighting{Tenant: "short", Tokens: tokens[:3]})
+		w.See(ServedPrompt{Tenant: fmt.Sprint(i), Tokens: tokens})
+		w.See(ServedPrompt{Tenant: "short", Tokens: tokens[:3]})
 	}
 	if len(w.families) != 10 || w.recent.Len() != 10 {
 		t.Errorf("%d families, %d in order", len(w.families), w.recent.Len())
@@ -162,13 +162,13 @@ func TestWatchIsBounded(t *testing.T) {
 		}
 	}
 	for i := range 1000 {
-		w.See(Sighting{Tenant: "one", System: fmt.Sprint("a", i, " b", i, " c", i), Tokens: tokens})
+		w.See(ServedPrompt{Tenant: "one", System: fmt.Sprint("a", i, " b", i, " c", i), Tokens: tokens})
 	}
 	if n := len(w.families[familyKey{"one", ""}]); n != wordingsMax {
 		t.Errorf("%d applications with one key", n)
 	}
 	for i := range 1000 {
-		w.See(Sighting{Tenant: "one", Family: fmt.Sprint(i), Tokens: tokens})
+		w.See(ServedPrompt{Tenant: "one", Family: fmt.Sprint(i), Tokens: tokens})
 	}
 	if w.recent.Len() != 10 || w.recent.Back().Value.(*family).key.tenant == "one" {
 		t.Errorf("one tenant evicts the families of others")

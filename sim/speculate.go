@@ -64,7 +64,8 @@ func (w *worker) guess() time.Duration {
 		q.Draft = 0
 		if known && len(q.Table.Blocks) > 0 && len(q.Tokens) == q.Computed+1 && len(q.Tokens) > q.Prompt {
 			bet := spec.Writer{Behind: 1, Remaining: q.Most - len(q.Tokens)}
-			bet.Offers[by] = spec.Offer{Most: min(spec.DepthMost, q.Most-len(q.Tokens)-1), Chance: r.acceptance.Chance()}
+			most := min(spec.DepthMost, q.Most-len(q.Tokens)-1)
+			bet.Offers[by] = spec.Offer{Most: most, Chance: r.acceptance.Chance()}
 			g.writers, g.bets = append(g.writers, r), append(g.bets, bet)
 		}
 	}

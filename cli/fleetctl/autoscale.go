@@ -25,7 +25,7 @@ type autoscaler struct {
 	scaler   *scale.Scaler
 	actuator actuator
 	role     parley.WorkerRole // the workers that it scales; all if empty
-	sights   sights
+	readings readings
 	reporter reporter
 	memory   scalerMemory
 	// said is the latest line about it: the goroutine that scales writes it for others.
@@ -83,12 +83,12 @@ func (a *autoscaler) run(ctx context.Context) {
 func (a *autoscaler) step(ctx context.Context, now time.Time) (want scale.Sizing, err error) {
 	ctx, cancel := context.WithTimeout(ctx, remote.AskWait)
 	defer cancel()
-	workers, err := a.gateways.look(ctx, &a.sights)
+	workers, err := a.gateways.look(ctx, &a.readings)
 	if err != nil {
 		return want, err
 	}
-	if a.sights.pool != "" {
-		workers = slices.DeleteFunc(workers, func(w fleet.Standing) bool { return w.Pool != a.sights.pool })
+	if a.readings.pool != "" {
+		workers = slices.DeleteFunc(workers, func(w fleet.Standing) bool { return w.Pool != a.readings.pool })
 	}
 	part := scale.PoolPart{Name: a.role, DecodeKV: kvOf(ofRole(workers, parley.RoleDecode))}
 	if a.role != "" {
@@ -98,7 +98,7 @@ func (a *autoscaler) step(ctx context.Context, now time.Time) (want scale.Sizing
 	if ready > 0 {
 		a.scaler.Ready(ready)
 	}
-	state := part.See(a.sights.state(workers, starting))
+	state := part.See(a.readings.state(workers, starting))
 	a.reporter.see(&state, now)
 	want = a.scaler.Plan(state, now)
 	if !a.reporter.leads(now) {
@@ -115,7 +115,7 @@ func (a *autoscaler) step(ctx context.Context, now time.Time) (want scale.Sizing
 // targets adds the pool and the role to what is scaled, so that a gateway can tell the reports
 // of several scalers apart.
 func (a *autoscaler) targets(what string) {
-	for _, part := range []string{a.sights.pool, string(a.role)} {
+	for _, part := range []string{a.readings.pool, string(a.role)} {
 		if part != "" {
 			what += " " + part
 		}

@@ -34,7 +34,7 @@ func TestSights(t *testing.T) {
 		{Name: "b", State: fleet.Up, Answering: 1, UsedTokens: 10, CapacityTokens: 100},
 		{Name: "c", State: fleet.Asleep, CapacityTokens: 100},
 	}
-	var s sights
+	var s readings
 	s.begin()
 	s.add("a", read(`# HELP x
 parley_queue_wait_seconds_count{pool="local",tier="free"} 7
@@ -96,7 +96,7 @@ func TestGateways(t *testing.T) {
 		}
 		return addresses, nil
 	}
-	var s sights
+	var s readings
 	workers, err := g.look(t.Context(), &s)
 	if err != nil || len(workers) != 1 || s.state(workers, 0).Begun != 2 {
 		t.Fatalf("there are %+v, %v", workers, err)
@@ -453,7 +453,7 @@ parley_queue_waiting{model="m",pool="free",tier="free"} 0
 `, func(r *admin.ScaleReport) { reported[r.Target] = r.Desired })
 	for _, pool := range []string{"paid", "free"} {
 		a, recorded := scalerOf(t, server)
-		a.sights = sights{pool: pool}
+		a.readings = readings{pool: pool}
 		a.targets("sleepers")
 		if _, err := a.step(t.Context(), begun); err != nil {
 			t.Fatal(err)

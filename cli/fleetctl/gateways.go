@@ -75,7 +75,7 @@ func (g *gateways) dialing(address string) *remote.Client {
 
 // look asks all gateways for their workers and metrics. One that does not answer is left out,
 // unless none does.
-func (g *gateways) look(ctx context.Context, seen *sights) (workers []fleet.Standing, err error) {
+func (g *gateways) look(ctx context.Context, seen *readings) (workers []fleet.Standing, err error) {
 	if err := g.find(ctx); err != nil {
 		return nil, err
 	}
@@ -144,8 +144,8 @@ func post(ctx context.Context, c *remote.Client, path string, body []byte) ([]by
 	return io.ReadAll(io.LimitReader(resp.Body, remote.DocumentBytesMax))
 }
 
-// sights are what was seen of gateways. Their counters begin anew when they do.
-type sights struct {
+// readings are what was seen of gateways. Their counters begin anew when they do.
+type readings struct {
 	pool            string           // whose requests count; those of all if empty
 	last            map[string]tally // as each gateway said last
 	begun, arrivals uint64           // since the first sight
@@ -157,10 +157,10 @@ type sights struct {
 type tally struct{ begun, came float64 }
 
 // begin forgets what is true for a moment alone.
-func (s *sights) begin() { s.queued, s.wait = 0, 0 }
+func (s *readings) begin() { s.queued, s.wait = 0, 0 }
 
 // add takes in the metrics of a gateway.
-func (s *sights) add(gateway string, metrics []remote.Metric) {
+func (s *readings) add(gateway string, metrics []remote.Metric) {
 	var begun, shed, waiting, wait float64
 	for _, m := range metrics {
 		if s.pool != "" && remote.Label(m.Labels, "pool") != s.pool {
@@ -189,7 +189,7 @@ func (s *sights) add(gateway string, metrics []remote.Metric) {
 }
 
 // state returns what a scaler is shown.
-func (s *sights) state(workers []fleet.Standing, starting int) scale.State {
+func (s *readings) state(workers []fleet.Standing, starting int) scale.State {
 	state := scale.State{
 		Starting: starting,
 		Arrived:  s.arrivals,

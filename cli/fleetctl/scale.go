@@ -76,7 +76,7 @@ To start and stop processes on this machine, use parley fleet up --max.` + fleet
 				gateways: of,
 				scaler:   scaler,
 				role:     parley.WorkerRole(role),
-				sights:   sights{pool: pool},
+				readings: readings{pool: pool},
 				reporter: reporter{config: flags.Config},
 				memory:   scalerMemory{path: flags.memory},
 			}

@@ -56,17 +56,17 @@ func ended(s *settings.Settings, err error) error {
 		return err
 	}
 	slog.New(slog.NewJSONHandler(os.Stderr, nil)).Error("parley failed", "error", err.Error())
-	return &toldError{err}
+	return &reportedError{err}
 }
 
-// A toldError is one that the user has been told.
-type toldError struct{ error }
+// A reportedError is one that the user has been told.
+type reportedError struct{ error }
 
-func (e *toldError) Unwrap() error { return e.error }
+func (e *reportedError) Unwrap() error { return e.error }
 
 // IsTold reports whether the user has been told an error.
 func IsTold(err error) bool {
-	_, told := errors.AsType[*toldError](err)
+	_, told := errors.AsType[*reportedError](err)
 	return told
 }
 

@@ -90,13 +90,13 @@ func run(ctx context.Context, s *settings.Settings, out io.Writer) (err error) {
 		return err
 	}
 	defer closeBatches(batches)
-	shelf, err := openShelf(s, behind, registry, log)
-	defer func() { err = errors.Join(err, shelf.close()) }()
+	folder, err := openModelFolder(s, behind, registry, log)
+	defer func() { err = errors.Join(err, folder.close()) }()
 	if err != nil {
 		return err
 	}
 	config := s.FrontConfig()
-	config.ModelAPI = shelf.api(ctx)
+	config.ModelAPI = folder.api(ctx)
 	if config.Pages, err = web.New(); err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func run(ctx context.Context, s *settings.Settings, out io.Writer) (err error) {
 	}
 	defer closeNow(front)
 	defer inBackground(ctx, front.Observe)()
-	defer shelf.follow(ctx, front)()
+	defer folder.follow(ctx, front)()
 	memory := gctune.New()
 	defer inBackground(ctx, memory.Run)()
 	greet(out, listener.Addr(), s, behind, kept.keys.Empty(), link)

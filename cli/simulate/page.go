@@ -84,7 +84,7 @@ func drawPage(w io.Writer, r *sim.Result) error {
 	}
 	fmt.Fprint(w, "</ul>\n")
 	for _, v := range views(r) {
-		c := chart.Course{
+		c := chart.TimeSeries{
 			Title:      v.title,
 			X:          "minutes",
 			Y:          v.unit,

@@ -106,13 +106,13 @@ func printUsers(out io.Writer, all []*signin.UserDocument, now time.Time) error 
 }
 
 // A fresh account is what add and invite are given.
-type newcomer struct {
+type newAccount struct {
 	name, role, organization, tier string
 	models                         []string
 	passwordStdin                  bool
 }
 
-func (n *newcomer) addFlags(cmd *cobra.Command) {
+func (n *newAccount) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&n.role, "role", "member", "give the role `ROLE`: member, org-admin or server-admin")
 	f.StringVar(&n.organization, "org", tenant.LocalOrganization, "add to `ORGANISATION`, which is created if missing")
@@ -120,7 +120,7 @@ func (n *newcomer) addFlags(cmd *cobra.Command) {
 	f.StringSliceVar(&n.models, "model", nil, "allow only `MODEL`; repeatable (default: what the organisation may use)")
 }
 
-func (n *newcomer) grant() signin.GrantRequest {
+func (n *newAccount) grant() signin.GrantRequest {
 	g := signin.GrantRequest{Role: &n.role, Organization: &n.organization}
 	if n.tier != "" {
 		g.Tier = &n.tier
@@ -132,7 +132,7 @@ func (n *newcomer) grant() signin.GrantRequest {
 }
 
 // stored returns the grant as the store has it.
-func (n *newcomer) stored() (g accounts.Grant, err error) {
+func (n *newAccount) stored() (g accounts.Grant, err error) {
 	if _, ok := tenant.ParseClass(n.tier); !ok && n.tier != "" {
 		return g, fmt.Errorf("--tier: %q is not a tier: use free, pro or enterprise: %w", n.tier, cli.ErrUsage)
 	}
@@ -141,7 +141,7 @@ func (n *newcomer) stored() (g accounts.Grant, err error) {
 }
 
 func newInvite(o *options) *cobra.Command {
-	n := &newcomer{}
+	n := &newAccount{}
 	cmd := &cobra.Command{
 		Use:   "invite EMAIL",
 		Short: "Make a link with which a person creates an account",
@@ -157,7 +157,7 @@ For a person who has an account the link serves to choose a new password.`,
 }
 
 // invite makes an invitation, or a link for a new password, and prints it.
-func (o *options) invite(cmd *cobra.Command, n *newcomer, email string) error {
+func (o *options) invite(cmd *cobra.Command, n *newAccount, email string) error {
 	ctx := cmd.Context()
 	return o.with(ctx, func(s *server) error {
 		made := &signin.InviteDocument{}
@@ -176,7 +176,7 @@ func (o *options) invite(cmd *cobra.Command, n *newcomer, email string) error {
 	})
 }
 
-func (d *directory) invite(ctx context.Context, n *newcomer, email string) (*signin.InviteDocument, error) {
+func (d *directory) invite(ctx context.Context, n *newAccount, email string) (*signin.InviteDocument, error) {
 	g, err := n.stored()
 	if err != nil {
 		return nil, err
@@ -219,7 +219,7 @@ func (o *options) showLink(cmd *cobra.Command, made *signin.InviteDocument, err 
 }
 
 func newAdd(o *options) *cobra.Command {
-	n := &newcomer{}
+	n := &newAccount{}
 	cmd := &cobra.Command{
 		Use:   "add EMAIL",
 		Short: "Add a person",
@@ -247,7 +247,7 @@ sign-in or a key for every call.`,
 	return cmd
 }
 
-func (o *options) add(cmd *cobra.Command, n *newcomer, email, password string) error {
+func (o *options) add(cmd *cobra.Command, n *newAccount, email, password string) error {
 	ctx := cmd.Context()
 	return o.with(ctx, func(s *server) error {
 		made := &signin.UserDocument{}

@@ -87,21 +87,21 @@ type walker struct {
 	spare []uint8
 }
 
-// walk adds to out the tokens below a twig that the places between from and to
+// walk adds to out the tokens below a node that the places between from and to
 // take.
 func (w *walker) walk(at int32, from, to int, out *partial) {
-	end := w.v.twigs[at].end
+	end := w.v.nodes[at].end
 	for child := at + 1; child < end; {
-		twig := &w.v.twigs[child]
-		if twig.height == 0 && w.spare == nil {
-			if w.takes(from, to, twig.b) {
-				w.includeAll(out, twig.first, w.v.twigs[child+1].first)
+		node := &w.v.nodes[child]
+		if node.height == 0 && w.spare == nil {
+			if w.takes(from, to, node.b) {
+				w.includeAll(out, node.first, w.v.nodes[child+1].first)
 			}
-		} else if places, frames := len(w.places), len(w.frames); w.step(from, to, twig.b) {
+		} else if places, frames := len(w.places), len(w.frames); w.step(from, to, node.b) {
 			w.take(child, places, out)
 			w.drop(places, frames)
 		}
-		child = twig.end
+		child = node.end
 	}
 }
 
@@ -125,17 +125,17 @@ func (w *walker) includeAll(out *partial, first, end int32) {
 	}
 }
 
-// take adds the tokens of a twig, with the places from top on.
+// take adds the tokens of a node, with the places from top on.
 func (w *walker) take(at int32, top int, out *partial) {
-	twig, next := &w.v.twigs[at], &w.v.twigs[at+1]
-	if w.covers(top, twig) {
-		w.includeAll(out, twig.first, w.v.twigs[twig.end].first)
+	node, next := &w.v.nodes[at], &w.v.nodes[at+1]
+	if w.covers(top, node) {
+		w.includeAll(out, node.first, w.v.nodes[node.end].first)
 		return
 	}
-	if next.first > twig.first && (w.complete || w.hopeful(top)) {
-		w.includeAll(out, twig.first, next.first)
+	if next.first > node.first && (w.complete || w.hopeful(top)) {
+		w.includeAll(out, node.first, next.first)
 	}
-	if twig.height > 0 {
+	if node.height > 0 {
 		if w.complete {
 			out.exits = append(out.exits, at)
 		}
@@ -143,19 +143,19 @@ func (w *walker) take(at int32, top int, out *partial) {
 	}
 }
 
-// covers reports whether some place from top on takes every token below twig.
-func (w *walker) covers(top int, twig *twig) bool {
+// covers reports whether some place from top on takes every token below node.
+func (w *walker) covers(top int, node *trieNode) bool {
 	for _, at := range w.places[top:] {
 		n := &w.p.nodes[at.node]
-		if twig.below&^n.loops == 0 && n.loops != 0 {
+		if node.below&^n.loops == 0 && n.loops != 0 {
 			return w.spare == nil || w.hopeful(top)
 		}
-		if n.single == 0 || twig.below&^n.single != 0 || at.frame == bottom {
+		if n.single == 0 || node.below&^n.single != 0 || at.frame == bottom {
 			continue
 		}
 		f := w.frames[at.frame]
 		if again := &w.p.nodes[f.node]; again.repeat != nil && again.body == at.node {
-			if most := again.repeat.most; most == 0 || int32(twig.characters) <= most-f.count+1 {
+			if most := again.repeat.most; most == 0 || int32(node.characters) <= most-f.count+1 {
 				return w.spare == nil || w.hopeful(top)
 			}
 		}

@@ -140,7 +140,7 @@ func (m *Masker) addLong(mask *Mask) {
 	places, frames := len(m.places), len(m.frames)
 	for i := range m.v.long {
 		long := &m.v.long[i]
-		ok := m.covers(0, &long.twig)
+		ok := m.covers(0, &long.trieNode)
 		if !ok {
 			_, ok = m.follow(0, m.v.spell[long.token])
 		}

@@ -183,7 +183,7 @@ func (v *Vocabulary) longestToken(text []byte) (token parley.Token, length int) 
 			break
 		}
 		if v.own(at) > 0 {
-			token, length = v.tokens[v.twigs[at].first], i+1
+			token, length = v.tokens[v.nodes[at].first], i+1
 		}
 	}
 	return token, length
@@ -197,7 +197,7 @@ func (v *Vocabulary) appendPrefixes(tokens []parley.Token, text []byte) []parley
 			break
 		}
 		if v.own(at) > 0 {
-			tokens = append(tokens, v.tokens[v.twigs[at].first])
+			tokens = append(tokens, v.tokens[v.nodes[at].first])
 		}
 	}
 	return tokens

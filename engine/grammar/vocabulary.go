@@ -16,9 +16,9 @@ const (
 	shortBytesMax = 24
 )
 
-// A twig is a node of the trie. The trie is a list in which a node stands
+// A trieNode is a node of the trie. The trie is a list in which a node stands
 // before its children, and the first child directly after it.
-type twig struct {
+type trieNode struct {
 	// below are the classes of all bytes in the subtree, read from this node on.
 	below classes
 	// end is the first node after the subtree.
@@ -37,7 +37,7 @@ type twig struct {
 type Vocabulary struct {
 	size   int
 	words  int // of a mask
-	twigs  []twig
+	nodes  []trieNode
 	tokens []parley.Token
 	spell  [][]byte // by token
 	ends   []parley.Token
@@ -54,14 +54,14 @@ type Vocabulary struct {
 	short []*partial
 }
 
-// A longToken is summed up as if it stood below a twig alone.
+// A longToken is summed up as if it stood below a node alone.
 type longToken struct {
-	token parley.Token
-	twig  twig
+	token    parley.Token
+	trieNode trieNode
 }
 
-// sumUp returns what a twig knows of the text below it.
-func sumUp(text []byte) (t twig) {
+// sumUp returns what a node knows of the text below it.
+func sumUp(text []byte) (t trieNode) {
 	for len(text) > 0 {
 		r, n := utf8.DecodeRune(text)
 		switch {
@@ -83,8 +83,8 @@ func (v *Vocabulary) Size() int { return v.size }
 
 // plant builds the trie from the sorted tokens.
 func (v *Vocabulary) plant() {
-	v.twigs = append(v.twigs, twig{})
-	var path []int32 // the twigs on the way to the last token
+	v.nodes = append(v.nodes, trieNode{})
+	var path []int32 // the nodes on the way to the last token
 	last := []byte(nil)
 	for i, t := range v.tokens {
 		text := v.spell[t]
@@ -95,24 +95,24 @@ func (v *Vocabulary) plant() {
 		v.finish(path[common:])
 		path = path[:common]
 		for _, b := range text[common:] {
-			path = append(path, int32(len(v.twigs)))
-			v.twigs = append(v.twigs, twig{b: b, first: int32(i)})
+			path = append(path, int32(len(v.nodes)))
+			v.nodes = append(v.nodes, trieNode{b: b, first: int32(i)})
 		}
 		last = text
 	}
 	v.finish(path)
 	v.finish([]int32{0})
-	// One more, so that the tokens of every twig end where the next one's begin.
-	v.twigs = append(v.twigs, twig{first: int32(len(v.tokens)), end: int32(len(v.twigs)) + 1})
+	// One more, so that the tokens of every node end where the next one's begin.
+	v.nodes = append(v.nodes, trieNode{first: int32(len(v.tokens)), end: int32(len(v.nodes)) + 1})
 }
 
-// finish sums up twigs whose subtrees are complete, the deepest last.
+// finish sums up nodes whose subtrees are complete, the deepest last.
 func (v *Vocabulary) finish(path []int32) {
 	for _, at := range slices.Backward(path) {
-		t := &v.twigs[at]
-		t.end = int32(len(v.twigs))
-		for child := at + 1; child < t.end; child = v.twigs[child].end {
-			c := &v.twigs[child]
+		t := &v.nodes[at]
+		t.end = int32(len(v.nodes))
+		for child := at + 1; child < t.end; child = v.nodes[child].end {
+			c := &v.nodes[child]
 			t.below |= v.classesFrom(child)
 			t.height = max(t.height, c.height+1)
 			t.characters = max(t.characters, c.characters+begins(c.b))
@@ -128,10 +128,10 @@ func begins(b byte) uint16 {
 	return 0
 }
 
-// classesFrom returns the classes of a twig's own byte and what is below it,
+// classesFrom returns the classes of a node's own byte and what is below it,
 // as characters that begin with that byte.
 func (v *Vocabulary) classesFrom(at int32) classes {
-	t := &v.twigs[at]
+	t := &v.nodes[at]
 	if t.b < asciiEnd {
 		return classOf[t.b] | t.below
 	}
@@ -139,9 +139,9 @@ func (v *Vocabulary) classesFrom(at int32) classes {
 }
 
 // character returns the classes of the characters beyond ASCII that begin with
-// the bytes before and the twig's: fragments where a token ends within one.
+// the bytes before and the node's: fragments where a token ends within one.
 func (v *Vocabulary) character(at int32, before []byte) (all classes) {
-	t := &v.twigs[at]
+	t := &v.nodes[at]
 	bytes := append(slices.Clip(before), t.b)
 	if utf8.FullRune(bytes) {
 		if r, n := utf8.DecodeRune(bytes); r == utf8.RuneError && n == 1 {
@@ -152,26 +152,26 @@ func (v *Vocabulary) character(at int32, before []byte) (all classes) {
 	if v.own(at) > 0 {
 		all |= classFragment
 	}
-	for child := at + 1; child < t.end; child = v.twigs[child].end {
+	for child := at + 1; child < t.end; child = v.nodes[child].end {
 		all |= v.character(child, bytes)
 	}
 	return all
 }
 
-// own returns the number of tokens that end at a twig. While the trie is being
-// built, the twig must have a child or be the last.
+// own returns the number of tokens that end at a node. While the trie is being
+// built, the node must have a child or be the last.
 func (v *Vocabulary) own(at int32) int {
 	next := at + 1
-	if int(next) == len(v.twigs) {
+	if int(next) == len(v.nodes) {
 		return 1
 	}
-	return int(v.twigs[next].first - v.twigs[at].first)
+	return int(v.nodes[next].first - v.nodes[at].first)
 }
 
-// child returns the twig to which b leads, or -1.
+// child returns the node to which b leads, or -1.
 func (v *Vocabulary) child(at int32, b byte) int32 {
-	for child := at + 1; child < v.twigs[at].end; child = v.twigs[child].end {
-		if v.twigs[child].b == b {
+	for child := at + 1; child < v.nodes[at].end; child = v.nodes[child].end {
+		if v.nodes[child].b == b {
 			return child
 		}
 	}
@@ -179,7 +179,7 @@ func (v *Vocabulary) child(at int32, b byte) int32 {
 }
 
 // A partial is what a place decides by itself, without what its stack
-// returns to: the tokens it takes, and the twigs at which it could return with
+// returns to: the tokens it takes, and the nodes at which it could return with
 // more of the token to come.
 type partial struct {
 	words []uint64

@@ -56,7 +56,7 @@ func TestCourses(t *testing.T) {
 	before := "gateway: read and render 0+8\nqueue: wait for a turn 8+2\n"
 	choice := before + "router: choose a worker 10+1 | w | holds most\n"
 	for name, c := range map[string]struct {
-		course Timeline
+		timeline Timeline
 		want   string
 	}{
 		"refused": {Timeline{Elapsed: 4 * ms}, "gateway: read 0+4\n"},
@@ -131,11 +131,11 @@ func TestCourses(t *testing.T) {
 			"worker: hop, there and back 11+0 | w | 39ms passed here, 1h0m0s there\nworker: receive and admit " +
 			"11+144 | w\nworker: hand to the engine 155+0 | w\nworker: send the end 155+0 | w\ngateway: write 155+5\n"},
 	} {
-		c.course.Came = came
-		if c.course.Elapsed == 0 {
-			c.course.Handed, c.course.Waited, c.course.Elapsed = 8*ms, 2*ms, 160*ms
+		c.timeline.Came = came
+		if c.timeline.Elapsed == 0 {
+			c.timeline.Handed, c.timeline.Waited, c.timeline.Elapsed = 8*ms, 2*ms, 160*ms
 		}
-		if got := written(c.course.Stages()); got != c.want {
+		if got := written(c.timeline.Stages()); got != c.want {
 			t.Errorf("%s:\n%swant\n%s", name, got, c.want)
 		}
 	}

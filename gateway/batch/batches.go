@@ -16,7 +16,7 @@ const window = 24 * time.Hour
 
 // Create stores a new batch, which a [Runner] will take up. It was asked for with
 // the API key of an id, if any.
-func (s *Shelf) Create(r *openai.BatchRequest, key string, now time.Time) (openai.Batch, error) {
+func (s *OwnerStore) Create(r *openai.BatchRequest, key string, now time.Time) (openai.Batch, error) {
 	f, err := s.File(r.InputFileID)
 	if err != nil {
 		return openai.Batch{}, parley.Invalid("input_file_id", "Invalid 'input_file_id': no such File object: %.64s",
@@ -68,7 +68,7 @@ func (s *Store) tell() {
 }
 
 // find returns the owner's batch of an id, or nil. The store must be locked.
-func (s *Shelf) find(id string) *record {
+func (s *OwnerStore) find(id string) *record {
 	if r := s.batches[id]; r != nil && r.Owner == s.owner {
 		return r
 	}
@@ -76,7 +76,7 @@ func (s *Shelf) find(id string) *record {
 }
 
 // Batch returns a batch.
-func (s *Shelf) Batch(id string) (openai.Batch, error) {
+func (s *OwnerStore) Batch(id string) (openai.Batch, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.find(id)
@@ -87,7 +87,7 @@ func (s *Shelf) Batch(id string) (openai.Batch, error) {
 }
 
 // Batches returns a page of batches.
-func (s *Shelf) Batches(p openai.Page) (openai.BatchList, error) {
+func (s *OwnerStore) Batches(p openai.Page) (openai.BatchList, error) {
 	s.mu.Lock()
 	var all []record
 	for _, r := range s.batches {
@@ -113,7 +113,7 @@ func (s *Shelf) Batches(p openai.Page) (openai.BatchList, error) {
 }
 
 // Cancel asks for a batch to end. What it has so far becomes its output.
-func (s *Shelf) Cancel(id string, now time.Time) (openai.Batch, error) {
+func (s *OwnerStore) Cancel(id string, now time.Time) (openai.Batch, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.find(id)

@@ -15,8 +15,7 @@ import (
 
 // An Upload is a file that is being taken in. Exactly one of Keep and Drop ends it.
 type Upload struct {
-	store *Store
-	shelf *Shelf
+	store *OwnerStore
 	owner convo.Owner
 	file  *os.File
 	id    string
@@ -24,7 +23,7 @@ type Upload struct {
 }
 
 // NewUpload begins to take a file in. There must be room for one more.
-func (s *Shelf) NewUpload() (*Upload, error) {
+func (s *OwnerStore) NewUpload() (*Upload, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := errors.Join(s.room(Usage{Files: 1}), s.diskRoom(0)); err != nil {
@@ -37,8 +36,7 @@ func (s *Shelf) NewUpload() (*Upload, error) {
 	}
 	s.count(s.owner, Usage{Files: 1})
 	return &Upload{
-		store: s.Store,
-		shelf: s,
+		store: s,
 		owner: s.owner,
 		file:  f,
 		id:    id,
@@ -59,7 +57,7 @@ func (u *Upload) Write(p []byte) (int, error) {
 		return 0, parley.Errorf(parley.TooLarge, "The file is larger than the limit of %d bytes.",
 			s.limits.FileBytes)
 	}
-	err := u.shelf.room(Usage{Bytes: int64(len(p))})
+	err := s.room(Usage{Bytes: int64(len(p))})
 	if err == nil && (u.bytes+int64(len(p)))/diskEvery != u.bytes/diskEvery {
 		err = s.diskRoom(int64(len(p)))
 	}
@@ -114,7 +112,7 @@ func (u *Upload) Keep(name, purpose string, keepSeconds int, now time.Time) (ope
 }
 
 // File returns what is known of a file.
-func (s *Shelf) File(id string) (openai.File, error) {
+func (s *OwnerStore) File(id string) (openai.File, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f, ok := s.files[id]
@@ -125,7 +123,7 @@ func (s *Shelf) File(id string) (openai.File, error) {
 }
 
 // Files returns a page of files.
-func (s *Shelf) Files(p openai.Page) (openai.FileList, error) {
+func (s *OwnerStore) Files(p openai.Page) (openai.FileList, error) {
 	s.mu.Lock()
 	var all []openai.File
 	for _, f := range s.files {
@@ -147,7 +145,7 @@ func (s *Shelf) Files(p openai.Page) (openai.FileList, error) {
 }
 
 // Read opens the content of a file. The caller must close it.
-func (s *Shelf) Read(id string) (io.ReadSeekCloser, openai.File, error) {
+func (s *OwnerStore) Read(id string) (io.ReadSeekCloser, openai.File, error) {
 	f, err := s.File(id)
 	if err != nil {
 		return nil, f, err
@@ -160,7 +158,7 @@ func (s *Shelf) Read(id string) (io.ReadSeekCloser, openai.File, error) {
 }
 
 // Delete removes a file. The input of a batch that is not over stays.
-func (s *Shelf) Delete(id string) error {
+func (s *OwnerStore) Delete(id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f, ok := s.files[id]

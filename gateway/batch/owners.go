@@ -44,7 +44,7 @@ func (s *Store) Adopt(from, to convo.Owner) error {
 
 // Erase cancels the batches of the owner that are not over, and removes the records of the
 // others. The record of a batch that was cancelled expires as all do.
-func (s *Shelf) Erase(now time.Time) error {
+func (s *OwnerStore) Erase(now time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var problems []error

@@ -6,19 +6,21 @@ import (
 	"parley"
 )
 
-// Within returns the shelf as a caller with a quota sees it.
-func (s *Shelf) Within(q Quota) *Shelf { return &Shelf{Store: s.Store, owner: s.owner, quota: q} }
+// Within returns the store as a caller with a quota sees it.
+func (s *OwnerStore) Within(q Quota) *OwnerStore {
+	return &OwnerStore{Store: s.Store, owner: s.owner, quota: q}
+}
 
-// Usage returns what the tenant of the shelf's owner keeps, and what the owner
+// Usage returns what the tenant of the store's owner keeps, and what the owner
 // does.
-func (s *Shelf) Usage() (organization, user Usage) {
+func (s *OwnerStore) Usage() (organization, user Usage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.usage()
 }
 
 // usage is Usage. The store must be locked.
-func (s *Shelf) usage() (organization, user Usage) {
+func (s *OwnerStore) usage() (organization, user Usage) {
 	for owner, u := range s.used {
 		if owner.Tenant == s.owner.Tenant {
 			organization = Usage{organization.Files + u.Files, organization.Bytes + u.Bytes,
@@ -32,7 +34,7 @@ func (s *Shelf) usage() (organization, user Usage) {
 }
 
 // room wants that the quota leaves room for more. The store must be locked.
-func (s *Shelf) room(more Usage) error {
+func (s *OwnerStore) room(more Usage) error {
 	q := s.quota
 	orElse := func(own, all int64) int64 {
 		if own == 0 {

@@ -25,7 +25,7 @@ func must[T any](v T, err error) func(t *testing.T) T {
 }
 
 // keep uploads a text as a file.
-func keep(s *Shelf, text string) (openai.File, error) {
+func keep(s *OwnerStore, text string) (openai.File, error) {
 	u, err := s.NewUpload()
 	if err != nil {
 		return openai.File{}, err
@@ -56,7 +56,7 @@ func TestQuotasAreOfAnOrganisation(t *testing.T) {
 	mine := must(keep(y, strings.Repeat("y", 90)))(t)
 	_, err = keep(y, strings.Repeat("y", 11))
 	refused(err, "Your organisation may store 100 bytes of files, and 90 are stored.")
-	ask := func(s *Shelf, file string) error {
+	ask := func(s *OwnerStore, file string) error {
 		_, err := s.Create(&openai.BatchRequest{InputFileID: file, Endpoint: "/v1/chat/completions"}, "", time.Now())
 		return err
 	}
@@ -87,11 +87,11 @@ func TestQuotasOfManyUploads(t *testing.T) {
 		what  string
 		quota Quota
 		room  int
-		write func(*Shelf) error
+		write func(*OwnerStore) error
 	}{
-		{"files", Quota{Files: 4}, 3, func(x *Shelf) error { _, err := keep(x, "0123456789"); return err }},
-		{"bytes", Quota{Bytes: 75}, 3, func(x *Shelf) error { _, err := keep(x, "0123456789"); return err }},
-		{"batches", Quota{UserBatches: 5}, 5, func(x *Shelf) error {
+		{"files", Quota{Files: 4}, 3, func(x *OwnerStore) error { _, err := keep(x, "0123456789"); return err }},
+		{"bytes", Quota{Bytes: 75}, 3, func(x *OwnerStore) error { _, err := keep(x, "0123456789"); return err }},
+		{"batches", Quota{UserBatches: 5}, 5, func(x *OwnerStore) error {
 			_, err := x.Create(&openai.BatchRequest{InputFileID: first.ID, Endpoint: "/v1/chat/completions"}, "",
 				time.Now())
 			return err

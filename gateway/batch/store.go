@@ -152,15 +152,15 @@ type Quota struct {
 // with those that are being taken in, and batches.
 type Usage struct{ Files, Bytes, Batches int64 }
 
-// A Shelf is one owner's part of a store. What others own is not found there.
-type Shelf struct {
+// An OwnerStore is one owner's part of a store. What others own is not found there.
+type OwnerStore struct {
 	*Store
 	owner convo.Owner
 	quota Quota
 }
 
 // Of returns an owner's part of the store.
-func (s *Store) Of(owner convo.Owner) *Shelf { return &Shelf{Store: s, owner: owner} }
+func (s *Store) Of(owner convo.Owner) *OwnerStore { return &OwnerStore{Store: s, owner: owner} }
 
 // count adds to what is kept of an owner. The store must be locked.
 func (s *Store) count(owner convo.Owner, more Usage) {

@@ -42,17 +42,17 @@ type Bill struct {
 // money before anything is computed for them, or refuses. The caller must close the
 // bill. The context is that of the generation.
 func (p *Payer) Reserve(ctx context.Context, m *models.Model, requests []*parley.Request) (*Bill, error) {
-	defer p.record.Took(ledger.Limits, p.office.Now())
+	defer p.record.Took(ledger.Limits, p.billing.Now())
 	who := p.record.Who
 	if p.accounts == nil {
-		p.accounts = p.office.AccountsOf(who)
+		p.accounts = p.billing.AccountsOf(who)
 	}
 	p.bills++
 	b := &Bill{
 		payer: p,
 		ctx:   ctx,
 		model: m.ID,
-		price: p.office.Prices.Of(m.ID, who.Tier),
+		price: p.billing.Prices.Of(m.ID, who.Tier),
 		id:    p.record.ID,
 
 		gauged: m.Gauge != nil,
@@ -92,9 +92,9 @@ func (b *Bill) Grow(tokens int64) bool {
 		return true
 	}
 	h := b.hold.More(b.price)
-	v, err := b.payer.office.Book.Reserve(b.ctx, h)
+	v, err := b.payer.billing.Book.Reserve(b.ctx, h)
 	if err != nil || v.Refused != "" {
-		b.payer.office.Records.Limited(string(v.Refused))
+		b.payer.billing.Records.Limited(string(v.Refused))
 		return false
 	}
 	b.hold.Grow(h)
@@ -177,7 +177,7 @@ func (b *Bill) Fail() { b.once.Do(func() { b.charge(&parley.Usage{}, "error") })
 // answer was there. The ledger has it from when it was made, and only once.
 func (b *Bill) Void() {
 	b.once.Do(func() {
-		b.hold.Settle(limit.Use{}, b.payer.office.Book.Settle)
+		b.hold.Settle(limit.Use{}, b.payer.billing.Book.Settle)
 	})
 }
 
@@ -188,7 +188,7 @@ const ledgerWait = 2 * time.Second
 // charge writes the entry, and then releases what was reserved and not used:
 // what a budget counts is never less than what the ledger has.
 func (b *Bill) charge(u *parley.Usage, outcome string) {
-	o := b.payer.office
+	o := b.payer.billing
 	e := b.entry(u, outcome)
 	b.payer.record.Charge(e.Cost)
 	if b.gauged {
@@ -212,7 +212,7 @@ func (b *Bill) entry(u *parley.Usage, outcome string) *ledger.Entry {
 	route := r.Routing()
 	return &ledger.Entry{
 		ID:           b.id,
-		At:           b.payer.office.Now(),
+		At:           b.payer.billing.Now(),
 		Organization: r.Who.Organization,
 		User:         r.Who.User,
 		Key:          r.Who.Key,

@@ -16,8 +16,8 @@ import (
 	"parley/limit"
 )
 
-// An Office is what all bills of a server share.
-type Office struct {
+// An Billing is what all bills of a server share.
+type Billing struct {
 	// Book keeps what callers have used of their limits.
 	Book book.Book
 	// Ledger keeps what every generation used; nil keeps nothing.
@@ -37,8 +37,8 @@ type Office struct {
 // that it has while it is under way. It is used by one goroutine at a time,
 // except that its slot may be released by any.
 type Payer struct {
-	office *Office
-	record *record.Request
+	billing *Billing
+	record  *record.Request
 	// accounts are those of the caller's limits that there are, nil before they are
 	// known; light requests only touch what is stored.
 	accounts []limit.Account
@@ -59,14 +59,14 @@ type Hooks struct {
 }
 
 // Open returns the payer of a request, whose caller need not be known yet.
-func (o *Office) Open(r *record.Request, hooks Hooks) *Payer {
-	return &Payer{office: o, record: r, hooks: hooks}
+func (o *Billing) Open(r *record.Request, hooks Hooks) *Payer {
+	return &Payer{billing: o, record: r, hooks: hooks}
 }
 
 // Beside returns the payer of a question that the server asks for the request, with a
 // record of its own: charged as the request is, and without a slot.
 func (p *Payer) Beside(r *record.Request) *Payer {
-	return &Payer{office: p.office, record: r, accounts: p.accounts}
+	return &Payer{billing: p.billing, record: r, accounts: p.accounts}
 }
 
 // Continue returns the payer of work that continues when the request has ended, with
@@ -81,7 +81,7 @@ func (p *Payer) Continue(r *record.Request) *Payer {
 // AccountsOf are what a caller is charged to, where there are limits: the
 // organisation, the organisation in this tier, the key, and its user. An account always has
 // the same limits: two that fill at different rates cannot be one.
-func (o *Office) AccountsOf(who *tenant.Identity) []limit.Account {
+func (o *Billing) AccountsOf(who *tenant.Identity) []limit.Account {
 	var all [4]limit.Account // copied below: a stream keeps no more than it has
 	accounts := all[:0]
 	add := func(l limit.Limits, name func() string) {
@@ -108,7 +108,7 @@ func (o *Office) AccountsOf(who *tenant.Identity) []limit.Account {
 // TakeSlot counts a request of an identified caller, or refuses it.
 func (p *Payer) TakeSlot(ctx context.Context, light bool) error {
 	p.light = light
-	p.accounts = p.office.AccountsOf(p.record.Who)
+	p.accounts = p.billing.AccountsOf(p.record.Who)
 	if len(p.accounts) == 0 {
 		return nil
 	}
@@ -144,11 +144,11 @@ func (p *Payer) Release() { p.slot.Load().release() }
 func (p *Payer) CountEndUser(ctx context.Context, body []byte) error {
 	limits := p.record.Who.EndUserLimits
 	limited := limits != (limit.Limits{}) && !p.record.Background
-	if p.light || !limited && p.office.Ledger == nil {
+	if p.light || !limited && p.billing.Ledger == nil {
 		return nil
 	}
 	named := attributionOf(body)
-	if p.office.Ledger != nil {
+	if p.billing.Ledger != nil {
 		p.record.Tags = ledger.TagsOf(named.Metadata)
 	}
 	if !limited || named.EndUser == "" {
@@ -171,7 +171,7 @@ func (p *Payer) CountEndUser(ctx context.Context, body []byte) error {
 // room. Model is what a refusal names, if it is known.
 func (p *Payer) reserve(ctx context.Context, h *limit.Hold, model string) error {
 	for {
-		v, err := p.office.Book.Reserve(ctx, h)
+		v, err := p.billing.Book.Reserve(ctx, h)
 		if err != nil {
 			return err
 		}
@@ -182,7 +182,7 @@ func (p *Payer) reserve(ctx context.Context, h *limit.Hold, model string) error 
 			return nil
 		}
 		if !p.record.Background || v.Wait < 0 {
-			p.office.Records.Limited(string(v.Refused))
+			p.billing.Records.Limited(string(v.Refused))
 			whose := whoseLimit(p.record.Who, h, &v.Refusal)
 			p.record.LimitedBy(limitOf(&v.Refusal, whose))
 			return refusedBy(&v.Refusal, whose, model)

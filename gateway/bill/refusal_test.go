@@ -22,7 +22,7 @@ func TestWhoseLimit(t *testing.T) {
 		KeyLimits:    most(2),
 		UserLimits:   most(1),
 	}
-	h := limit.Hold{Accounts: (&Office{}).AccountsOf(who)}
+	h := limit.Hold{Accounts: (&Billing{}).AccountsOf(who)}
 	h.Accounts = append(h.Accounts, limit.Account{Name: "acme//end-user:0123"})
 	var whose []string
 	for i := range h.Accounts {

@@ -31,7 +31,7 @@ var (
 
 // newSlot returns a slot that is not taken yet.
 func (p *Payer) newSlot(name string, accounts []limit.Account, use limit.Use) *slot {
-	return &slot{book: p.office.Book, hold: limit.Hold{
+	return &slot{book: p.billing.Book, hold: limit.Hold{
 		ID:       p.record.ID + "-" + name,
 		Group:    p.record.Who.Organization,
 		Accounts: accounts,

@@ -30,7 +30,7 @@ func (t *turn) recall(ctx context.Context) error {
 		Messages: len(fit.Out)}
 	kept := models.Without(t.request.Messages, fit.Out)
 	if fit.Summarise {
-		old := forgotten{path: path}
+		old := droppedMessages{path: path}
 		for _, i := range fit.Out {
 			old.messages, old.at = append(old.messages, t.request.Messages[i]), append(old.at, place[i])
 		}

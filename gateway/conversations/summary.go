@@ -9,8 +9,8 @@ import (
 	"parley/gateway/openai"
 )
 
-// forgotten are messages that the model is not shown, oldest first.
-type forgotten struct {
+// droppedMessages are messages that the model is not shown, oldest first.
+type droppedMessages struct {
 	messages []openai.Message
 	// at are the places in path at which they end.
 	at   []int
@@ -18,11 +18,11 @@ type forgotten struct {
 }
 
 // last is the id of the last of them.
-func (f *forgotten) last() string { return f.path[f.at[len(f.at)-1]].ID }
+func (f *droppedMessages) last() string { return f.path[f.at[len(f.at)-1]].ID }
 
 // after returns those behind the message of an id, or false if it does not stand
 // among them.
-func (f *forgotten) after(id string) ([]openai.Message, bool) {
+func (f *droppedMessages) after(id string) ([]openai.Message, bool) {
 	for i, at := range f.at {
 		if f.path[at].ID == id {
 			return f.messages[i+1:], true
@@ -33,7 +33,9 @@ func (f *forgotten) after(id string) ([]openai.Message, bool) {
 
 // insertSummary puts a summary in the place of messages that are left out. It is
 // written once.
-func (t *turn) insertSummary(ctx context.Context, kept []openai.Message, old *forgotten) ([]openai.Message, error) {
+func (t *turn) insertSummary(
+	ctx context.Context, kept []openai.Message, old *droppedMessages,
+) ([]openai.Message, error) {
 	store := t.api.Store
 	s, err := store.Summary(ctx, t.owner, t.conversation.ID, old.last())
 	if errors.Is(err, convo.ErrNotFound) {
@@ -54,7 +56,7 @@ func (t *turn) insertSummary(ctx context.Context, kept []openai.Message, old *fo
 
 // writeSummary has the model sum up what is left out. Where an answer on the path
 // was given from a summary of the first of it, only the rest is read.
-func (t *turn) writeSummary(ctx context.Context, old *forgotten) (s convo.Summary, err error) {
+func (t *turn) writeSummary(ctx context.Context, old *droppedMessages) (s convo.Summary, err error) {
 	earlier, rest, err := t.summarised(ctx, old)
 	if err != nil {
 		return s, err
@@ -73,7 +75,9 @@ func (t *turn) writeSummary(ctx context.Context, old *forgotten) (s convo.Summar
 
 // summarised returns the newest summary that stands for the first of what is left
 // out, and the messages behind it.
-func (t *turn) summarised(ctx context.Context, old *forgotten) (earlier string, rest []openai.Message, err error) {
+func (t *turn) summarised(
+	ctx context.Context, old *droppedMessages,
+) (earlier string, rest []openai.Message, err error) {
 	for i := range slices.Backward(old.path) {
 		note := openai.ParseNote(old.path[i].Content)
 		if note == nil || note.SummaryUpTo == "" {

@@ -14,14 +14,14 @@ type EventSink interface {
 	Ping() error
 }
 
-// Nowhere is the sink of responses without a client.
-type Nowhere struct{}
+// Discard is the sink of responses without a client.
+type Discard struct{}
 
 // Send drops events.
-func (Nowhere) Send([]json.RawMessage) error { return nil }
+func (Discard) Send([]json.RawMessage) error { return nil }
 
 // Ping does nothing.
-func (Nowhere) Ping() error { return nil }
+func (Discard) Ping() error { return nil }
 
 // A NamedStream writes events as a stream in which each has its name.
 type NamedStream struct{ *EventStream }

@@ -23,7 +23,7 @@ type Server struct {
 	Tiers models.TierContexts
 	// Objectives are what requests are promised; the last one is for all.
 	Objectives parley.Objectives
-	Bills      *bill.Office
+	Bills      *bill.Billing
 	Screens    *screening.Screener
 	Records    *record.Recorder
 	// Prefixes watches whether prompts keep hitting the cache.

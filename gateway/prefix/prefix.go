@@ -42,7 +42,7 @@ func New(registry prometheus.Registerer, log *slog.Logger, now func() time.Time)
 
 // Saw takes a prompt of an application that was answered, of which cached tokens were found.
 func (w *Watch) Saw(r *parley.Request, application string, cached int) {
-	s := route.Sighting{Tenant: r.Tenant, Family: r.Model, Tokens: r.Prompt, CachedTokens: cached}
+	s := route.ServedPrompt{Tenant: r.Tenant, Family: r.Model, Tokens: r.Prompt, CachedTokens: cached}
 	if r.Purpose != "" {
 		s.Family += " for " + string(r.Purpose)
 	}

@@ -242,7 +242,7 @@ func (r *reply) whole() error {
 	for _, w := range choices {
 		r.add(new(w.Piece()))
 	}
-	if err := r.complete(exchange.Nowhere{}); err != nil {
+	if err := r.complete(exchange.Discard{}); err != nil {
 		return err
 	}
 	return r.x.Reply(http.StatusOK, r.log.Response)

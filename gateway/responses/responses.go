@@ -154,7 +154,7 @@ func (r *reply) compute() {
 			_ = r.failed(err) // the panic is what the log shows
 		}
 	}()
-	if err := r.stream(exchange.Nowhere{}); err != nil {
+	if err := r.stream(exchange.Discard{}); err != nil {
 		r.x.Record.Fail(err)
 	}
 }

@@ -16,9 +16,9 @@ type Line struct {
 	Good bool
 }
 
-// A Course shows lines over time, from 0 up, with a level that they are compared
+// A TimeSeries shows lines over time, from 0 up, with a level that they are compared
 // with and a span of time that stands out.
-type Course struct {
+type TimeSeries struct {
 	Title string
 	// X and Y say what the axes are; Step is the distance of two values.
 	X, Y string
@@ -32,17 +32,17 @@ type Course struct {
 	Lines     []Line
 }
 
-// The layout of a course, in pixels.
+// The layout of a series, in pixels.
 const (
-	courseLeft, courseTop = 64, 72
-	courseWidth           = 700
-	courseHeight          = 260
-	courseRight           = 76
-	courseFoot            = 52
+	seriesLeft, seriesTop = 64, 72
+	seriesWidth           = 700
+	seriesHeight          = 260
+	seriesRight           = 76
+	seriesFoot            = 52
 	pointsMax             = 10000
 )
 
-const courseStyle = `<style>
+const seriesStyle = `<style>
 text{font:13px system-ui,sans-serif;fill:#24292f}
 .title{font-weight:600;font-size:15px}.soft{fill:#57606a}
 .grid{stroke:#d0d7de}.level{stroke:#57606a;stroke-dasharray:2 3}.span{fill:#d0d7de;opacity:.35}
@@ -53,17 +53,17 @@ text.good{fill:#1a7f37;stroke:none}text.bad{fill:#cf222e;stroke:none}
 </style>
 `
 
-// WriteSVG draws the course.
-func (c *Course) WriteSVG(w io.Writer) error {
+// WriteSVG draws the series.
+func (c *TimeSeries) WriteSVG(w io.Writer) error {
 	if err := c.check(); err != nil {
 		return fmt.Errorf("chart: %w", err)
 	}
-	width, height := courseLeft+courseWidth+courseRight, courseTop+courseHeight+courseFoot
-	d := &courseDrawing{Course: c, right: c.end(), top: c.highest()}
+	width, height := seriesLeft+seriesWidth+seriesRight, seriesTop+seriesHeight+seriesFoot
+	d := &timeSeriesDrawing{TimeSeries: c, right: c.end(), top: c.highest()}
 	d.addf(
 		`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" aria-labelledby="t d">`, width, height, width, height)
 	d.addf("\n<title id=\"t\">%s</title>\n<desc id=\"d\">%s</desc>\n%s", escaped(c.Title), escaped(c.describe()),
-		courseStyle)
+		seriesStyle)
 	d.addf(`<text class="title" x="12" y="24">%s</text>`+"\n", escaped(c.Title))
 	d.frame(height)
 	for i := range c.Lines {
@@ -74,9 +74,9 @@ func (c *Course) WriteSVG(w io.Writer) error {
 	return err
 }
 
-func (c *Course) check() error {
+func (c *TimeSeries) check() error {
 	if len(c.Lines) == 0 || !(c.Step > 0) {
-		return errors.New("a course needs a line and a step")
+		return errors.New("a time series needs a line and a step")
 	}
 	for _, l := range c.Lines {
 		if len(l.Values) < 2 || len(l.Values) > pointsMax {
@@ -91,14 +91,14 @@ func (c *Course) check() error {
 	return nil
 }
 
-func (c *Course) end() (x float64) {
+func (c *TimeSeries) end() (x float64) {
 	for _, l := range c.Lines {
 		x = max(x, float64(len(l.Values)-1)*c.Step)
 	}
 	return x
 }
 
-func (c *Course) highest() float64 {
+func (c *TimeSeries) highest() float64 {
 	y := c.Level
 	for _, l := range c.Lines {
 		for _, v := range l.Values {
@@ -109,7 +109,7 @@ func (c *Course) highest() float64 {
 }
 
 // describe says the whole picture in words.
-func (c *Course) describe() string {
+func (c *TimeSeries) describe() string {
 	var text strings.Builder
 	for _, l := range c.Lines {
 		inside, outside := c.means(&l)
@@ -123,7 +123,7 @@ func (c *Course) describe() string {
 }
 
 // means returns the averages of a line within the span and outside of it.
-func (c *Course) means(l *Line) (inside, outside float64) {
+func (c *TimeSeries) means(l *Line) (inside, outside float64) {
 	var n, m float64
 	for i, v := range l.Values {
 		if x := float64(i) * c.Step; x >= c.From && x < c.To {
@@ -135,45 +135,45 @@ func (c *Course) means(l *Line) (inside, outside float64) {
 	return inside / max(n, 1), outside / max(m, 1)
 }
 
-// A courseDrawing is a course in the making.
-type courseDrawing struct {
+// A timeSeriesDrawing is a series that is being drawn.
+type timeSeriesDrawing struct {
 	drawing
-	*Course
+	*TimeSeries
 	right, top float64
 }
 
-func (d *courseDrawing) x(v float64) float64 { return courseLeft + courseWidth*v/d.right }
-func (d *courseDrawing) y(v float64) float64 { return courseTop + courseHeight*(1-v/d.top) }
+func (d *timeSeriesDrawing) x(v float64) float64 { return seriesLeft + seriesWidth*v/d.right }
+func (d *timeSeriesDrawing) y(v float64) float64 { return seriesTop + seriesHeight*(1-v/d.top) }
 
-func (d *courseDrawing) frame(height int) {
-	const bottom = courseTop + courseHeight
+func (d *timeSeriesDrawing) frame(height int) {
+	const bottom = seriesTop + seriesHeight
 	if d.To > d.From {
-		d.addf(`<rect class="span" x="%.1f" y="%d" width="%.1f" height="%d"/>`, d.x(d.From), courseTop,
-			d.x(d.To)-d.x(d.From), courseHeight)
+		d.addf(`<rect class="span" x="%.1f" y="%d" width="%.1f" height="%d"/>`, d.x(d.From), seriesTop,
+			d.x(d.To)-d.x(d.From), seriesHeight)
 		d.addf(`<text class="soft" x="%.1f" y="%d" text-anchor="middle">%s</text>`+"\n", (d.x(d.From)+d.x(d.To))/2,
-			courseTop+16, escaped(d.SpanLabel))
+			seriesTop+16, escaped(d.SpanLabel))
 	}
 	for _, v := range evenTicks(d.top) {
-		d.addf(`<line class="grid" x1="%d" y1="%.1f" x2="%d" y2="%.1f"/>`, courseLeft, d.y(v), courseLeft+courseWidth,
+		d.addf(`<line class="grid" x1="%d" y1="%.1f" x2="%d" y2="%.1f"/>`, seriesLeft, d.y(v), seriesLeft+seriesWidth,
 			d.y(v))
-		d.addf(`<text class="soft" x="%d" y="%.1f" text-anchor="end">%s</text>`+"\n", courseLeft-8, d.y(v)+4, number(v))
+		d.addf(`<text class="soft" x="%d" y="%.1f" text-anchor="end">%s</text>`+"\n", seriesLeft-8, d.y(v)+4, number(v))
 	}
 	for _, v := range evenTicks(d.right) {
 		d.addf(`<text class="soft" x="%.1f" y="%d" text-anchor="middle">%s</text>`+"\n", d.x(v), bottom+18, number(v))
 	}
 	if d.Level > 0 {
-		d.addf(`<line class="level" x1="%d" y1="%.1f" x2="%d" y2="%.1f"/>`, courseLeft, d.y(d.Level),
-			courseLeft+courseWidth, d.y(d.Level))
-		d.addf(`<text class="soft" x="%d" y="%.1f">%s</text>`+"\n", courseLeft+courseWidth+6, d.y(d.Level)+4,
+		d.addf(`<line class="level" x1="%d" y1="%.1f" x2="%d" y2="%.1f"/>`, seriesLeft, d.y(d.Level),
+			seriesLeft+seriesWidth, d.y(d.Level))
+		d.addf(`<text class="soft" x="%d" y="%.1f">%s</text>`+"\n", seriesLeft+seriesWidth+6, d.y(d.Level)+4,
 			escaped(d.LevelLabel))
 	}
-	d.addf(`<text class="soft" x="%d" y="%d" text-anchor="middle">%s</text>`+"\n", courseLeft+courseWidth/2, height-10,
+	d.addf(`<text class="soft" x="%d" y="%d" text-anchor="middle">%s</text>`+"\n", seriesLeft+seriesWidth/2, height-10,
 		escaped(d.X))
-	d.addf(`<text class="soft" x="12" y="%d">%s</text>`+"\n", courseTop-8, escaped(d.Y))
+	d.addf(`<text class="soft" x="12" y="%d">%s</text>`+"\n", seriesTop-8, escaped(d.Y))
 }
 
 // line draws a line, and its label in a row above all of them.
-func (d *courseDrawing) line(l *Line, place int) {
+func (d *timeSeriesDrawing) line(l *Line, place int) {
 	class := "bad"
 	if l.Good {
 		class = "good"
@@ -183,7 +183,7 @@ func (d *courseDrawing) line(l *Line, place int) {
 		d.addf("%.1f,%.1f ", d.x(float64(i)*d.Step), d.y(v))
 	}
 	d.addf("\"/>\n")
-	d.addf(`<text class="%s" x="%d" y="46">%s</text>`+"\n", class, courseLeft+place*courseWidth/len(d.Lines),
+	d.addf(`<text class="%s" x="%d" y="46">%s</text>`+"\n", class, seriesLeft+place*seriesWidth/len(d.Lines),
 		escaped(l.Label))
 }
 

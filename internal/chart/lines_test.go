@@ -9,15 +9,15 @@ import (
 	"testing"
 )
 
-func course() *Course {
-	return &Course{Title: "A <storm>", X: "seconds", Y: "goodput", Step: 1, Level: 1, LevelLabel: "capacity", From: 1,
-		To: 3, SpanLabel: "storm",
+func series() *TimeSeries {
+	return &TimeSeries{Title: "A <storm>", X: "seconds", Y: "goodput", Step: 1, Level: 1, LevelLabel: "capacity",
+		From: 1, To: 3, SpanLabel: "storm",
 		Lines: []Line{{"with", []float64{0.8, 1, 1, 0.8}, true}, {"without", []float64{0.8, 0, 0.25, 0.5}, false}}}
 }
 
 func TestCourseIsWellFormed(t *testing.T) {
 	var out bytes.Buffer
-	if err := course().WriteSVG(&out); err != nil {
+	if err := series().WriteSVG(&out); err != nil {
 		t.Fatal(err)
 	}
 	decoder := xml.NewDecoder(strings.NewReader(out.String()))
@@ -36,20 +36,20 @@ func TestCourseIsWellFormed(t *testing.T) {
 		}
 	}
 	var again bytes.Buffer
-	if err := course().WriteSVG(&again); err != nil || !bytes.Equal(out.Bytes(), again.Bytes()) {
-		t.Errorf("the same course gives other bytes: %v", err)
+	if err := series().WriteSVG(&again); err != nil || !bytes.Equal(out.Bytes(), again.Bytes()) {
+		t.Errorf("the same series gives other bytes: %v", err)
 	}
 }
 
 func TestCourseRefusals(t *testing.T) {
-	for name, spoil := range map[string]func(*Course){
-		"no line":    func(c *Course) { c.Lines = nil },
-		"no step":    func(c *Course) { c.Step = 0 },
-		"one value":  func(c *Course) { c.Lines[0].Values = []float64{1} },
-		"no number":  func(c *Course) { c.Lines[0].Values[1] = math.NaN() },
-		"below zero": func(c *Course) { c.Lines[1].Values[1] = -1 },
+	for name, spoil := range map[string]func(*TimeSeries){
+		"no line":    func(c *TimeSeries) { c.Lines = nil },
+		"no step":    func(c *TimeSeries) { c.Step = 0 },
+		"one value":  func(c *TimeSeries) { c.Lines[0].Values = []float64{1} },
+		"no number":  func(c *TimeSeries) { c.Lines[0].Values[1] = math.NaN() },
+		"below zero": func(c *TimeSeries) { c.Lines[1].Values[1] = -1 },
 	} {
-		c := course()
+		c := series()
 		spoil(c)
 		if err := c.WriteSVG(io.Discard); err == nil {
 			t.Errorf("%s: no error", name)

@@ -19,9 +19,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// A shelf keeps what a server offers in step with the model folder. Models that were
+// A modelFolder keeps what a server offers in step with the model folder. Models that were
 // named by --model, or are built in, are pinned: they stay loaded.
-type shelf struct {
+type modelFolder struct {
 	settings *settings.Settings
 	folder   *store.Store
 	library  *host.Library
@@ -33,15 +33,15 @@ type shelf struct {
 	pulling sync.WaitGroup
 
 	mu    sync.Mutex
-	known map[string]shelfEntry
+	known map[string]folderEntry
 	// problems say why models of the folder are not offered.
 	problems map[string]string
 	// serve changes what the gateway serves; nil until there is one.
 	serve func([]models.Config) error
 }
 
-// A shelfEntry is a model of the folder that is offered.
-type shelfEntry struct {
+// A folderEntry is a model of the folder that is offered.
+type folderEntry struct {
 	model store.Model
 	title *host.Title
 }
@@ -52,9 +52,11 @@ const folderEvery = time.Second
 // reserveShare is the part of the free memory that models of the folder leave to others.
 const reserveShare = 0.1
 
-// openShelf returns the models of the folder for a server, nil if it serves others: the
+// openModelFolder returns the models of the folder for a server, nil if it serves others: the
 // ones that --model names, or the ones of a fleet.
-func openShelf(s *settings.Settings, b *backend, registry prometheus.Registerer, log *slog.Logger) (*shelf, error) {
+func openModelFolder(
+	s *settings.Settings, b *backend, registry prometheus.Registerer, log *slog.Logger,
+) (*modelFolder, error) {
 	if len(s.Models) > 0 || !s.Computes() || len(s.AllPools()) > 0 {
 		return nil, nil
 	}
@@ -66,13 +68,13 @@ func openShelf(s *settings.Settings, b *backend, registry prometheus.Registerer,
 	if device.GPU {
 		budget, free = device.FreeBytes, nil
 	}
-	sh := &shelf{
+	f := &modelFolder{
 		settings: s,
 		folder:   s.ModelFolder(),
 		device:   device,
 		pinned:   b.served,
 		log:      log,
-		known:    map[string]shelfEntry{},
+		known:    map[string]folderEntry{},
 		problems: map[string]string{},
 		library: host.NewLibrary(host.LibraryConfig{
 			Budget:    int64((1 - reserveShare) * float64(budget)),
@@ -82,20 +84,20 @@ func openShelf(s *settings.Settings, b *backend, registry prometheus.Registerer,
 			Log:       log,
 		}),
 	}
-	if err := registry.Register(sh.library); err != nil {
+	if err := registry.Register(f.library); err != nil {
 		return nil, err
 	}
-	err = sh.sync()
-	b.served = sh.models()
-	return sh, err
+	err = f.sync()
+	b.served = f.models()
+	return f, err
 }
 
 // models lists what is offered, the default first: the model that came last, or the
 // first built-in one.
-func (sh *shelf) models() []models.Config {
+func (f *modelFolder) models() []models.Config {
 	var list []models.Config
 	var newest time.Time
-	for _, e := range sh.known {
+	for _, e := range f.known {
 		t := e.title
 		if e.model.Added.After(newest) {
 			newest = e.model.Added
@@ -117,7 +119,7 @@ func (sh *shelf) models() []models.Config {
 		}
 		return a.ID < b.ID
 	})
-	list = append(list, sh.pinned...)
+	list = append(list, f.pinned...)
 	for i := range list {
 		list[i].Default = i == 0
 	}
@@ -125,30 +127,30 @@ func (sh *shelf) models() []models.Config {
 }
 
 // sync offers what is in the folder, and nothing else.
-func (sh *shelf) sync() error {
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	models, err := sh.folder.List()
+func (f *modelFolder) sync() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	models, err := f.folder.List()
 	if err != nil {
 		return err
 	}
 	changed := false
-	for name, e := range sh.known {
+	for name, e := range f.known {
 		if !slices.ContainsFunc(models, func(m store.Model) bool { return sameModel(m, e.model) }) {
-			delete(sh.known, name)
-			sh.library.Remove(name)
-			sh.log.Info("model removed", "model", name)
+			delete(f.known, name)
+			f.library.Remove(name)
+			f.log.Info("model removed", "model", name)
 			changed = true
 		}
 	}
-	sh.problems = sh.problemsOf(models)
+	f.problems = f.problemsOf(models)
 	for _, m := range models {
-		if _, ok := sh.known[m.Name]; !ok && sh.problems[m.Name] == "" {
-			changed = sh.add(m) || changed
+		if _, ok := f.known[m.Name]; !ok && f.problems[m.Name] == "" {
+			changed = f.add(m) || changed
 		}
 	}
-	if changed && sh.serve != nil {
-		return sh.serve(sh.models())
+	if changed && f.serve != nil {
+		return f.serve(f.models())
 	}
 	return nil
 }
@@ -158,13 +160,13 @@ func sameModel(a, b store.Model) bool {
 }
 
 // problemsOf keeps what is known of models that cannot be offered while they are there.
-func (sh *shelf) problemsOf(there []store.Model) map[string]string {
+func (f *modelFolder) problemsOf(there []store.Model) map[string]string {
 	kept := map[string]string{}
 	for _, m := range there {
-		if text, ok := sh.problems[m.Name]; ok {
+		if text, ok := f.problems[m.Name]; ok {
 			kept[m.Name] = text
 		}
-		if slices.ContainsFunc(sh.pinned, func(p models.Config) bool { return p.ID == m.Name }) {
+		if slices.ContainsFunc(f.pinned, func(p models.Config) bool { return p.ID == m.Name }) {
 			kept[m.Name] = "a built-in model has this name"
 		}
 	}
@@ -172,24 +174,24 @@ func (sh *shelf) problemsOf(there []store.Model) map[string]string {
 }
 
 // add offers a model, and reports whether it can.
-func (sh *shelf) add(m store.Model) bool {
-	cfg := sh.settings.HostConfig(m.Name, sh.log)
-	cfg.Device = sh.device
-	title, err := sh.library.Add(cfg, func() (*weights.Checkpoint, error) { return weights.Open(m.Path) })
+func (f *modelFolder) add(m store.Model) bool {
+	cfg := f.settings.HostConfig(m.Name, f.log)
+	cfg.Device = f.device
+	title, err := f.library.Add(cfg, func() (*weights.Checkpoint, error) { return weights.Open(m.Path) })
 	if err != nil {
-		sh.problems[m.Name] = err.Error()
-		sh.log.Warn("model not offered", "model", m.Name, "error", err)
+		f.problems[m.Name] = err.Error()
+		f.log.Warn("model not offered", "model", m.Name, "error", err)
 		return false
 	}
-	sh.known[m.Name] = shelfEntry{m, title}
-	sh.log.Info("model added", "model", m.Name, "memory_bytes", m.Bytes)
+	f.known[m.Name] = folderEntry{m, title}
+	f.log.Info("model added", "model", m.Name, "memory_bytes", m.Bytes)
 	return true
 }
 
 // run follows the folder until ctx ends.
-func (sh *shelf) run(ctx context.Context) {
+func (f *modelFolder) run(ctx context.Context) {
 	var running sync.WaitGroup
-	running.Go(func() { sh.library.Run(ctx) })
+	running.Go(func() { f.library.Run(ctx) })
 	defer running.Wait()
 	tick := time.NewTicker(folderEvery)
 	defer tick.Stop()
@@ -199,31 +201,31 @@ func (sh *shelf) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if err := sh.sync(); err != nil {
-			sh.log.Error("model folder unreadable", "error", err)
+		if err := f.sync(); err != nil {
+			f.log.Error("model folder unreadable", "error", err)
 		}
 	}
 }
 
-// close ends what the shelf does; the server must have ended.
-func (sh *shelf) close() error {
-	if sh == nil {
+// close ends what it does in the background; the server must have ended.
+func (f *modelFolder) close() error {
+	if f == nil {
 		return nil
 	}
-	sh.pulling.Wait()
-	return sh.library.Close()
+	f.pulling.Wait()
+	return f.library.Close()
 }
 
 // follow gives the gateway what is offered whenever that changes. The caller must call
 // stop.
-func (sh *shelf) follow(ctx context.Context, front *gateway.Gateway) (stop func()) {
-	if sh == nil {
+func (f *modelFolder) follow(ctx context.Context, front *gateway.Gateway) (stop func()) {
+	if f == nil {
 		return func() {}
 	}
-	sh.mu.Lock()
-	sh.serve = front.SetModels
-	sh.mu.Unlock()
-	return inBackground(ctx, sh.run)
+	f.mu.Lock()
+	f.serve = front.SetModels
+	f.mu.Unlock()
+	return inBackground(ctx, f.run)
 }
 
 // demoNote says how to get a real model, where there is none.

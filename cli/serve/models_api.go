@@ -22,10 +22,10 @@ import (
 	"parley/worker/host"
 )
 
-// A shelfAPI shows and changes the model folder over HTTP. The gateway lets operators
+// A modelsAPI shows and changes the model folder over HTTP. The gateway lets operators
 // alone reach it.
-type shelfAPI struct {
-	shelf *shelf
+type modelsAPI struct {
+	models *modelFolder
 	// ctx ends with the server, and with it the downloads.
 	ctx context.Context
 
@@ -65,11 +65,11 @@ type FolderList struct {
 }
 
 // api returns the handler of the model folder; nil if the server has none.
-func (sh *shelf) api(ctx context.Context) http.Handler {
-	if sh == nil {
+func (f *modelFolder) api(ctx context.Context) http.Handler {
+	if f == nil {
 		return nil
 	}
-	a := &shelfAPI{shelf: sh, ctx: ctx, pulls: map[string]*pullState{}}
+	a := &modelsAPI{models: f, ctx: ctx, pulls: map[string]*pullState{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /admin/api/models", a.list)
 	mux.HandleFunc("POST /admin/api/models", a.pull)
@@ -82,13 +82,13 @@ func (sh *shelf) api(ctx context.Context) http.Handler {
 	return mux
 }
 
-func (a *shelfAPI) list(w http.ResponseWriter, _ *http.Request) {
+func (a *modelsAPI) list(w http.ResponseWriter, _ *http.Request) {
 	list := FolderList{
 		Object:    "list",
-		Data:      a.shelf.states(),
+		Data:      a.models.states(),
 		Pulls:     []pullState{},
-		Available: library.Offers(a.shelf.library.Budget()),
-		Folder:    a.shelf.folder.Dir,
+		Available: library.Offers(a.models.library.Budget()),
+		Folder:    a.models.folder.Dir,
 	}
 	a.mu.Lock()
 	for _, p := range a.pulls {
@@ -100,23 +100,23 @@ func (a *shelfAPI) list(w http.ResponseWriter, _ *http.Request) {
 }
 
 // states shows all models of the server.
-func (sh *shelf) states() []FolderModel {
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
+func (f *modelFolder) states() []FolderModel {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	list := []FolderModel{}
-	for _, s := range sh.library.States() {
-		m := sh.known[s.Name].model
+	for _, s := range f.library.States() {
+		m := f.known[s.Name].model
 		list = append(list, FolderModel{TitleState: s, Source: m.Source, License: m.License, Bytes: m.Bytes})
 	}
-	for name, problem := range sh.problems {
+	for name, problem := range f.problems {
 		list = append(list, FolderModel{TitleState: host.TitleState{Name: name, State: "unusable", Problem: problem}})
 	}
-	for _, p := range sh.pinned {
+	for _, p := range f.pinned {
 		_, isBuiltin := builtin.Find(p.ID)
 		s := host.TitleState{Name: p.ID, State: "loaded", ContextTokens: p.ContextTokens}
 		list = append(list, FolderModel{TitleState: s, Builtin: isBuiltin})
 	}
-	first := sh.models()[0].ID
+	first := f.models()[0].ID
 	for i := range list {
 		list[i].Default = list[i].Name == first
 	}
@@ -125,7 +125,7 @@ func (sh *shelf) states() []FolderModel {
 }
 
 // pull begins a download. Files of the server's machine are not taken this way.
-func (a *shelfAPI) pull(w http.ResponseWriter, r *http.Request) {
+func (a *modelsAPI) pull(w http.ResponseWriter, r *http.Request) {
 	var asked struct{ Source, Name string }
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<16)).Decode(&asked); err != nil {
 		answerError(w, http.StatusBadRequest, errors.New(`send {"source": "qwen3:0.6b"}`))
@@ -141,7 +141,7 @@ func (a *shelfAPI) pull(w http.ResponseWriter, r *http.Request) {
 
 // begin starts a download, unless it runs, and returns how far it is. An empty name is the
 // one of the source.
-func (a *shelfAPI) begin(from, name string) (pullState, error) {
+func (a *modelsAPI) begin(from, name string) (pullState, error) {
 	source, err := store.ParseSource(from, func(string) bool { return false })
 	if err == nil && name != "" {
 		err = store.CheckName(name)
@@ -155,21 +155,21 @@ func (a *shelfAPI) begin(from, name string) (pullState, error) {
 	if p == nil || p.State != "running" {
 		p = &pullState{Source: from, State: "running"}
 		a.pulls[from] = p
-		a.shelf.pulling.Go(func() { a.download(source, name, p) })
+		a.models.pulling.Go(func() { a.download(source, name, p) })
 	}
 	return *p, nil
 }
 
 // download brings a model into the folder. It ends with the server, and continues when it
 // is asked for again.
-func (a *shelfAPI) download(source store.Source, name string, p *pullState) {
+func (a *modelsAPI) download(source store.Source, name string, p *pullState) {
 	note := func(change func()) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		change()
 	}
 	puller := &store.Puller{
-		Store:    a.shelf.folder,
+		Store:    a.models.folder,
 		Client:   hub.FromEnv(os.LookupEnv),
 		Check:    library.CheckModel,
 		Begin:    func(name string, _ int, bytes int64) { note(func() { p.Name, p.Total = name, bytes }) },
@@ -177,7 +177,7 @@ func (a *shelfAPI) download(source store.Source, name string, p *pullState) {
 	}
 	m, err := puller.Pull(a.ctx, source, name)
 	if err == nil {
-		err = a.shelf.sync()
+		err = a.models.sync()
 	}
 	note(func() {
 		p.State, p.Name = "done", m.Name
@@ -187,7 +187,7 @@ func (a *shelfAPI) download(source store.Source, name string, p *pullState) {
 	})
 }
 
-func (a *shelfAPI) remove(w http.ResponseWriter, r *http.Request) {
+func (a *modelsAPI) remove(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	if err := a.drop(name); err != nil {
 		answerError(w, statusOf(err), err)
@@ -197,28 +197,28 @@ func (a *shelfAPI) remove(w http.ResponseWriter, r *http.Request) {
 }
 
 // drop removes a model from the folder, and stops offering it.
-func (a *shelfAPI) drop(name string) error {
-	if err := a.shelf.folder.Remove(name); err != nil {
+func (a *modelsAPI) drop(name string) error {
+	if err := a.models.folder.Remove(name); err != nil {
 		return err
 	}
-	return a.shelf.sync()
+	return a.models.sync()
 }
 
-func (a *shelfAPI) load(w http.ResponseWriter, r *http.Request) {
-	a.answer(w, a.shelf.library.Load(r.Context(), r.PathValue("name")))
+func (a *modelsAPI) load(w http.ResponseWriter, r *http.Request) {
+	a.answer(w, a.models.library.Load(r.Context(), r.PathValue("name")))
 }
 
-func (a *shelfAPI) unload(w http.ResponseWriter, r *http.Request) {
-	a.answer(w, a.shelf.library.Unload(r.PathValue("name")))
+func (a *modelsAPI) unload(w http.ResponseWriter, r *http.Request) {
+	a.answer(w, a.models.library.Unload(r.PathValue("name")))
 }
 
 // answer shows the models after a change.
-func (a *shelfAPI) answer(w http.ResponseWriter, err error) {
+func (a *modelsAPI) answer(w http.ResponseWriter, err error) {
 	if err != nil {
 		answerError(w, statusOf(err), err)
 		return
 	}
-	answerJSON(w, http.StatusOK, map[string]any{"object": "list", "data": a.shelf.states()})
+	answerJSON(w, http.StatusOK, map[string]any{"object": "list", "data": a.models.states()})
 }
 
 func statusOf(err error) int {
@@ -244,7 +244,7 @@ const pullReportEvery = 200 * time.Millisecond
 
 // ollamaPull answers POST /api/pull: it begins a download, or joins the one that runs, and
 // reports how far it is. The download continues if the client hangs up.
-func (a *shelfAPI) ollamaPull(w http.ResponseWriter, r *http.Request) {
+func (a *modelsAPI) ollamaPull(w http.ResponseWriter, r *http.Request) {
 	asked, err := readBody(r, ollama.ParseSubject)
 	if err != nil {
 		answerText(w, http.StatusBadRequest, err)
@@ -289,7 +289,7 @@ func (a *shelfAPI) ollamaPull(w http.ResponseWriter, r *http.Request) {
 
 // follow calls report whenever a download has come further, until it has ended. It reports
 // false if the client hangs up before.
-func (a *shelfAPI) follow(r *http.Request, state pullState, report func(pullState)) (pullState, bool) {
+func (a *modelsAPI) follow(r *http.Request, state pullState, report func(pullState)) (pullState, bool) {
 	tick := time.NewTicker(pullReportEvery)
 	defer tick.Stop()
 	for state.State == "running" {
@@ -309,7 +309,7 @@ func (a *shelfAPI) follow(r *http.Request, state pullState, report func(pullStat
 	return state, true
 }
 
-func (a *shelfAPI) ollamaDelete(w http.ResponseWriter, r *http.Request) {
+func (a *modelsAPI) ollamaDelete(w http.ResponseWriter, r *http.Request) {
 	asked, err := readBody(r, ollama.ParseSubject)
 	if err == nil {
 		err = a.drop(asked.Model)
@@ -319,10 +319,10 @@ func (a *shelfAPI) ollamaDelete(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (a *shelfAPI) ollamaCopy(w http.ResponseWriter, r *http.Request) {
+func (a *modelsAPI) ollamaCopy(w http.ResponseWriter, r *http.Request) {
 	asked, err := readBody(r, ollama.ParseCopy)
 	if err == nil {
-		_, err = a.shelf.folder.Copy(asked.Source, asked.Destination)
+		_, err = a.models.folder.Copy(asked.Source, asked.Destination)
 	}
 	switch {
 	case errors.Is(err, store.ErrUnknown):
@@ -332,7 +332,7 @@ func (a *shelfAPI) ollamaCopy(w http.ResponseWriter, r *http.Request) {
 		answerText(w, http.StatusBadRequest, err)
 		return
 	}
-	if err := a.shelf.sync(); err != nil {
+	if err := a.models.sync(); err != nil {
 		answerText(w, statusOf(err), err)
 	}
 }
