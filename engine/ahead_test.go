@@ -66,7 +66,7 @@ func TestNothingIsExposedAfterIdling(t *testing.T) {
 	})
 }
 
-// TestCancelAtEveryStepAhead leaves answers at every moment while steps are in the air.
+// TestCancelAtEveryStepAhead leaves answers at every moment while steps are in flight.
 func TestCancelAtEveryStepAhead(t *testing.T) {
 	for after := range 20 {
 		synctest.Test(t, func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestCancelAtEveryStepAhead(t *testing.T) {
 }
 
 // TestAFailureInTheAirFailsBothSteps lets the device fail at every step: the requests
-// of the steps in the air fail with the reason, and later ones are answered.
+// of the steps in flight fail with the reason, and later ones are answered.
 func TestAFailureInTheAirFailsBothSteps(t *testing.T) {
 	for at := 1; at < 8; at++ {
 		n := &counter{ahead: true}

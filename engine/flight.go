@@ -21,7 +21,7 @@ const (
 // mayFly reports whether the tokens of all sequences of the plan can be chosen on the
 // device.
 func (l *loop) mayFly(plan *sched.Plan) bool {
-	if l.cfg.Ahead == nil || l.cfg.Speculate && l.air.flown >= flownMost {
+	if l.cfg.Ahead == nil || l.cfg.Speculate && l.inFlight.flown >= flownMost {
 		return false
 	}
 	for _, p := range plan.Parts {
@@ -65,7 +65,7 @@ func (c *choice) draw() compute.Draw {
 
 // launch starts the plan's step.
 func (l *loop) launch(plan *sched.Plan) {
-	f := &flight{began: l.cfg.Now(), behind: len(l.air.flights) > 0}
+	f := &flight{began: l.cfg.Now(), behind: len(l.inFlight.flights) > 0}
 	l.assemble(plan.Parts, f.began)
 	f.pass = l.passOf(plan.Work, f.began)
 	if err := l.buffers.step.Validate(l.cfg.Sched.Blocks); err != nil {
@@ -87,8 +87,8 @@ func (l *loop) launch(plan *sched.Plan) {
 		f.parts = append(f.parts, part)
 	}
 	l.cfg.Ahead.Launch(&l.buffers.step, draws)
-	l.air.flights = append(l.air.flights, f)
-	l.air.flown++
+	l.inFlight.flights = append(l.inFlight.flights, f)
+	l.inFlight.flown++
 	l.sched.Advance(plan)
 	for _, p := range f.parts {
 		if p.output >= 0 {
@@ -101,30 +101,30 @@ func (l *loop) launch(plan *sched.Plan) {
 // landDue lands steps until the next one can be planned: all but one, and that too if
 // what comes after its tokens depends on them.
 func (l *loop) landDue() {
-	for n := len(l.air.flights); n > 1 || n == 1 && l.air.flights[0].awaited; n-- {
+	for n := len(l.inFlight.flights); n > 1 || n == 1 && l.inFlight.flights[0].awaited; n-- {
 		l.land()
 	}
 }
 
-// land takes in what the oldest step in the air has chosen, if there is one. Choices
+// land takes in what the oldest step in flight has chosen, if there is one. Choices
 // that ended since it was launched are passed over.
 func (l *loop) land() {
-	if len(l.air.flights) == 0 {
+	if len(l.inFlight.flights) == 0 {
 		return
 	}
-	f, asked := l.air.flights[0], l.cfg.Now()
+	f, asked := l.inFlight.flights[0], l.cfg.Now()
 	chosen := l.cfg.Ahead.Wait()
-	l.air.flights = append(l.air.flights[:0], l.air.flights[1:]...)
+	l.inFlight.flights = append(l.inFlight.flights[:0], l.inFlight.flights[1:]...)
 	l.now = l.cfg.Now()
 	began := f.began
 	if f.behind { // the device goes from one to the next
 		f.pass.Gap = 0
-		if l.air.ended.After(began) {
-			began = l.air.ended
+		if l.inFlight.ended.After(began) {
+			began = l.inFlight.ended
 		}
 	}
 	f.pass.Took = l.now.Sub(began)
-	l.air.ended = l.now
+	l.inFlight.ended = l.now
 	l.sched.Learn(f.pass.Work, f.pass.Took)
 	l.count(f.pass)
 	l.flew(f, l.now.Sub(asked))
@@ -161,9 +161,9 @@ func (l *loop) arrive(c *choice, chosen *compute.DrawResult) {
 	}
 }
 
-// crash fails the requests of the steps in the air.
+// crash fails the requests of the steps in flight.
 func (l *loop) crash(err error) {
-	for _, f := range l.air.flights {
+	for _, f := range l.inFlight.flights {
 		for _, p := range f.parts {
 			if l.owner[&p.c.seq] == p.c {
 				l.fail(p.c.job, err)
@@ -173,11 +173,11 @@ func (l *loop) crash(err error) {
 	l.discard()
 }
 
-// discard waits for the steps in the air and forgets them.
+// discard waits for the steps in flight and forgets them.
 func (l *loop) discard() {
 	defer func() { _ = recover() }() // a device that failed has nothing to wait for
-	n := len(l.air.flights)
-	l.air.flights = nil
+	n := len(l.inFlight.flights)
+	l.inFlight.flights = nil
 	for range n {
 		l.cfg.Ahead.Wait()
 	}
@@ -190,10 +190,10 @@ func (l *loop) expose(began time.Time) {
 
 // sinceEnded is how long before began the last pass ended; 0 if none has since the engine was idle.
 func (l *loop) sinceEnded(began time.Time) time.Duration {
-	if l.air.ended.IsZero() {
+	if l.inFlight.ended.IsZero() {
 		return 0
 	}
-	return began.Sub(l.air.ended)
+	return began.Sub(l.inFlight.ended)
 }
 
 // flew counts a step that landed: where the host did not wait for it, the device may

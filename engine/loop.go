@@ -37,10 +37,10 @@ func (l *loop) round() (closed bool) {
 	switch {
 	case len(plan.Parts)+len(plan.Copies) > 0:
 		l.pass(plan)
-	case len(l.air.flights) > 0:
+	case len(l.inFlight.flights) > 0:
 		l.land()
 	default:
-		l.air.ended, l.cache.arrivals = time.Time{}, arrivals{}
+		l.inFlight.ended, l.cache.arrivals = time.Time{}, arrivals{}
 		l.idle()
 	}
 	return false
@@ -124,7 +124,7 @@ func (l *loop) pass(plan *sched.Plan) {
 	if !whole || len(plan.Parts) == 0 {
 		return
 	}
-	l.air.flown = 0
+	l.inFlight.flown = 0
 	l.draft(plan)
 	began := l.cfg.Now()
 	l.expose(began)
@@ -137,7 +137,7 @@ func (l *loop) pass(plan *sched.Plan) {
 	l.cfg.Forward(&l.buffers.step, l.buffers.logits)
 	l.now = l.cfg.Now()
 	pass.Took = l.now.Sub(began)
-	l.air.ended = l.now
+	l.inFlight.ended = l.now
 	l.sched.Commit(plan, pass.Took)
 	l.count(pass)
 	rows := l.buffers.logits

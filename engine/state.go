@@ -21,12 +21,12 @@ type loop struct {
 	owner map[*sched.Seq]*choice
 	now   time.Time // when the present pass was computed
 
-	buffers buffers
-	masks   masks
-	guesses guesses
-	air     air
-	cache   cacheState
-	waits   waitReports
+	buffers  buffers
+	masks    masks
+	guesses  guesses
+	inFlight inFlight
+	cache    cacheState
+	waits    waitReports
 }
 
 // buffers are what passes are computed in.

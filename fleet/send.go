@@ -485,7 +485,7 @@ func (f *Fleet) newAttempt(t *dispatch, q *route.Request, d route.Decision, now 
 		decision: d,
 		routing:  &parley.Routing{Worker: m.Name, Pool: m.Pool, Reason: d.String(), Moves: t.moves},
 		sent:     now,
-		back:     returnable{class: t.r.Class, withdrawn: t.back.times},
+		back:     withdrawable{class: t.r.Class, withdrawn: t.back.times},
 	}
 	m.attempts[l] = struct{}{}
 	if m.health.condition.Waiting > 0 && !m.Withdraws { // those before it may have to let it go first

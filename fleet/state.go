@@ -32,8 +32,8 @@ type Fleet struct {
 	// changed ends when a worker may take what waited.
 	changed period
 	recent  recentPrompts
-	// line has what was withdrawn from workers that had not begun it.
-	line returnLine
+	// withdrawn has what was withdrawn from workers that had not begun it.
+	withdrawn withdrawnQueue
 	// deaths counts workers that were up and were lost.
 	deaths atomic.Uint64
 
@@ -111,7 +111,7 @@ type dispatch struct {
 	// tries were answered with errors; moves counts them, workers that were lost,
 	// and moves that we wanted.
 	tries, moves int
-	back         returns
+	back         withdrawals
 	poison       poisonCheck
 	// piecesBefore is how many pieces there were when the last attempt began.
 	piecesBefore int
@@ -145,7 +145,7 @@ type attempt struct {
 	sent   time.Time
 	record record
 	// back says whether the attempt is withdrawn.
-	back returnable
+	back withdrawable
 }
 
 // A flow is what the worker of an attempt says.
@@ -171,9 +171,9 @@ type attemptBlocks struct {
 	prompt *attempt
 }
 
-// A returnable is what is known of an attempt that may be withdrawn from its worker before
+// A withdrawable is what is known of an attempt that may be withdrawn from its worker before
 // it has begun. The fleet's lock guards it.
-type returnable struct {
+type withdrawable struct {
 	// class is the request's, and withdrawn how often it was withdrawn before.
 	class     parley.Class
 	withdrawn int
@@ -192,8 +192,8 @@ type returnable struct {
 	begun chan struct{}
 }
 
-// returns is what is known of a dispatch that was withdrawn.
-type returns struct {
+// withdrawals are what is known of how a dispatch was withdrawn.
+type withdrawals struct {
 	// times is how often that was, pool where it was last, since when it was with its
 	// first worker.
 	times int
@@ -201,12 +201,12 @@ type returns struct {
 	since time.Time
 }
 
-// A returnLine has the dispatches that were withdrawn and not sent again, in the order in
+// A withdrawnQueue has the dispatches that were withdrawn and not sent again, in the order in
 // which they came. The fleet's lock guards it.
-type returnLine struct {
+type withdrawnQueue struct {
 	dispatches []*dispatch
 	planned    time.Time // when it was last decided what is withdrawn
-	left       time.Time // when the last one left the line
+	left       time.Time // when the last one left the queue
 }
 
 // A record is what people are told of an attempt, in the attempts of its call.
@@ -390,14 +390,14 @@ func (f *Fleet) report(now time.Time) {
 }
 
 // watched makes begun a channel.
-func (b *returnable) watched() {
+func (b *withdrawable) watched() {
 	if b.begun == nil {
 		b.begun = make(chan struct{})
 	}
 }
 
 // answered notes that the first token has come, or none will.
-func (b *returnable) answered() {
+func (b *withdrawable) answered() {
 	if b.begun != nil {
 		close(b.begun)
 		b.begun = nil
@@ -405,13 +405,13 @@ func (b *returnable) answered() {
 }
 
 // sent notes that the dispatch was sent to a worker.
-func (b *returns) sent(now time.Time) {
+func (b *withdrawals) sent(now time.Time) {
 	if b.since.IsZero() {
 		b.since = now
 	}
 }
 
-func (q *returnLine) enter(t *dispatch) {
+func (q *withdrawnQueue) enter(t *dispatch) {
 	at, _ := slices.BinarySearchFunc(q.dispatches, t, func(a, b *dispatch) int {
 		return a.partial.began.Compare(b.partial.began)
 	})
@@ -419,7 +419,7 @@ func (q *returnLine) enter(t *dispatch) {
 }
 
 // first reports whether none that was withdrawn in the same pool came before t.
-func (q *returnLine) first(t *dispatch) bool {
+func (q *withdrawnQueue) first(t *dispatch) bool {
 	i := slices.IndexFunc(q.dispatches, func(x *dispatch) bool {
 		return x.back.pool == t.back.pool && x.r.Model == t.r.Model
 	})
@@ -427,7 +427,7 @@ func (q *returnLine) first(t *dispatch) bool {
 }
 
 // leave reports whether t was there.
-func (q *returnLine) leave(t *dispatch, now time.Time) bool {
+func (q *withdrawnQueue) leave(t *dispatch, now time.Time) bool {
 	i := slices.Index(q.dispatches, t)
 	if i >= 0 {
 		q.dispatches = slices.Delete(q.dispatches, i, i+1)

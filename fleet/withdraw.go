@@ -21,8 +21,8 @@ const (
 // withdrawSoon withdraws what workers should not hold any longer, unless that was just
 // decided. The lock is held.
 func (f *Fleet) withdrawSoon(now time.Time) {
-	if line := &f.line; now.Sub(line.planned) >= f.cfg.ProbeEvery/4 {
-		line.planned = now
+	if queue := &f.withdrawn; now.Sub(queue.planned) >= f.cfg.ProbeEvery/4 {
+		queue.planned = now
 		f.withdraw(now)
 	}
 }
@@ -49,7 +49,7 @@ func (f *Fleet) withdraw(now time.Time) {
 }
 
 // takeBack asks for an attempt back. The lock is held.
-func (f *Fleet) takeBack(l *attempt, b *returnable) {
+func (f *Fleet) takeBack(l *attempt, b *withdrawable) {
 	b.asked = true
 	if l.member.Withdraws {
 		f.background.Go(b.request.Ask) // a connection may have to be waited for
@@ -125,7 +125,7 @@ func (t *dispatch) returned(ctx context.Context, l *attempt) error {
 	f.mu.Lock()
 	b.times++
 	b.pool = l.member.Pool
-	f.line.enter(t)
+	f.withdrawn.enter(t)
 	var begun chan struct{}
 	if l.back.ahead != nil {
 		begun = l.back.ahead.back.begun
@@ -138,9 +138,9 @@ func (t *dispatch) returned(ctx context.Context, l *attempt) error {
 	}
 	for {
 		f.mu.Lock()
-		first, changed, most := f.line.first(t), f.changed.over, lookEvery
+		first, changed, most := f.withdrawn.first(t), f.changed.over, lookEvery
 		if first {
-			most = resendGap - f.cfg.Now().Sub(f.line.left)
+			most = resendGap - f.cfg.Now().Sub(f.withdrawn.left)
 		}
 		f.mu.Unlock()
 		if most <= 0 {
@@ -160,7 +160,7 @@ func (f *Fleet) settled(t *dispatch) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.line.leave(t, f.cfg.Now()) {
+	if f.withdrawn.leave(t, f.cfg.Now()) {
 		f.wake()
 	}
 }

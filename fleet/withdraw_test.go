@@ -258,8 +258,8 @@ func TestHigherClassesGoFirstAnywhere(t *testing.T) {
 		if got := strings.Join(w.begun, " "); got != "free1 paid free2 free4" {
 			t.Errorf("it began %s", got)
 		}
-		if len(w.line) != 0 || len(f.line.dispatches) != 0 {
-			t.Errorf("%v and %d dispatches stay", w.line, len(f.line.dispatches))
+		if len(w.line) != 0 || len(f.withdrawn.dispatches) != 0 {
+			t.Errorf("%v and %d dispatches stay", w.line, len(f.withdrawn.dispatches))
 		}
 	})
 }
@@ -343,8 +343,8 @@ func TestWithdrawalsSurvive(t *testing.T) {
 					t.Errorf("left behind: %+v", s)
 				}
 			}
-			if len(f.line.dispatches) != 0 {
-				t.Errorf("%d dispatches stay", len(f.line.dispatches))
+			if len(f.withdrawn.dispatches) != 0 {
+				t.Errorf("%d dispatches stay", len(f.withdrawn.dispatches))
 			}
 		})
 	}

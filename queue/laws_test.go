@@ -555,7 +555,7 @@ func TestBegins(t *testing.T) {
 	if got := q.Begins(3); got != 0 {
 		t.Errorf("nobody can tell, and it says %v", got)
 	}
-	q.output.value, q.rhythm.present, q.running = 50, 0.02, 2
+	q.output.value, q.runningLimit.tpot, q.running = 50, 0.02, 2
 	if first, fourth := q.Begins(0), q.Begins(3); first != 500*time.Millisecond || fourth != 2*time.Second {
 		t.Errorf("the first waits %v, the fourth %v", first, fourth)
 	}

@@ -35,7 +35,7 @@ func (q *Queue) Outlook(e *Entry, now time.Time) Outlook {
 // Begins estimates how long an entry that was dispatched and not begun will wait with
 // ahead others before it: until as many running answers have ended. 0 means unknown.
 func (q *Queue) Begins(ahead int) time.Duration {
-	each := q.output.value * q.rhythm.present / float64(max(1, q.running))
+	each := q.output.value * q.runningLimit.tpot / float64(max(1, q.running))
 	return time.Duration(min(float64(ahead+1)*each*float64(time.Second), float64(longest)))
 }
 

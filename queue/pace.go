@@ -196,15 +196,14 @@ func (i *intake) begin(e *Entry, now time.Time) {
 
 func (i *intake) drop(e *Entry) { i.count(e, -1) }
 
-// A rhythm is the time between two tokens of those that are being written, and
-// how many may be written at once so that it stays what it should be. As long as
-// it does, nothing bounds them here: how many a worker takes is its own affair.
-type rhythm struct {
-	present float64 // seconds
+// A runningLimit bounds how many answers are written at once, so that the time between two tokens of one (TPOT)
+// stays what it should be. As long as it does, there is no bound: how many a worker takes is its own decision.
+type runningLimit struct {
+	tpot float64 // now, in seconds
 	// least is the shortest that it was, forgotten slowly.
 	least float64
 	// limit is how many may be written; 0 for any number. It is adjusted every
-	// rhythmWindow; since is when it last was.
+	// adjustEvery; since is when it last was.
 	limit float64
 	since time.Time
 	// workers write side by side.
@@ -215,9 +214,9 @@ const (
 	// runningMin is how many a worker may write however slowly.
 	runningMin = 4
 	// slowest is how many times as slow as alone writing may get.
-	slowest      = 2
-	rhythmMemory = 10 * time.Minute
-	rhythmWindow = 250 * time.Millisecond
+	slowest     = 2
+	leastMemory = 10 * time.Minute
+	adjustEvery = 250 * time.Millisecond
 	// oddGap is what a single gap can tell at most, as a multiple of the others.
 	oddGap = 4
 	// rises and falls bound how far the limit moves at a time.
@@ -225,29 +224,31 @@ const (
 )
 
 // learn takes in the time in which tokens of an entry came.
-func (r *rhythm) learn(took time.Duration, tokens int, now time.Time) {
+func (r *runningLimit) learn(took time.Duration, tokens int, now time.Time) {
 	x := float64(took) / float64(time.Second)
 	if tokens > 1 {
 		x /= float64(tokens)
 	}
-	if r.present == 0 {
-		r.present, r.least, r.since = x, x, now
+	if r.tpot == 0 {
+		r.tpot, r.least, r.since = x, x, now
 		return
 	}
-	x = min(x, oddGap*r.present) // it may have been the reader who was slow
-	r.present += float64((x - r.present) / 32)
-	r.least = min(r.least, r.present)
+	x = min(x, oddGap*r.tpot) // it may have been the reader who was slow
+	r.tpot += float64((x - r.tpot) / 32)
+	r.least = min(r.least, r.tpot)
 }
 
 // due reports whether it is time to adjust the limit.
-func (r *rhythm) due(now time.Time) bool { return now.Sub(r.since) >= rhythmWindow && r.present != 0 }
+func (r *runningLimit) due(now time.Time) bool {
+	return now.Sub(r.since) >= adjustEvery && r.tpot != 0
+}
 
-// adjust moves the limit to where the rhythm would be right, if it is
-// proportional to the number that is written, as it is where that matters.
-func (r *rhythm) adjust(running, held int, most time.Duration, now time.Time) {
-	r.least = min(r.least*exactmath.Exp(float64(now.Sub(r.since))/float64(rhythmMemory)), r.present)
+// adjust moves the limit to where the TPOT would be right, if it is proportional to the number that is
+// written, as it is where that matters.
+func (r *runningLimit) adjust(running, held int, most time.Duration, now time.Time) {
+	r.least = min(r.least*exactmath.Exp(float64(now.Sub(r.since))/float64(leastMemory)), r.tpot)
 	r.since = now
-	right := float64(running) * max(most.Seconds(), slowest*r.least) / r.present
+	right := float64(running) * max(most.Seconds(), slowest*r.least) / r.tpot
 	switch {
 	case r.limit == 0 && right < float64(running):
 		r.limit = max(right, r.leastRunning())
@@ -259,10 +260,10 @@ func (r *rhythm) adjust(running, held int, most time.Duration, now time.Time) {
 	}
 }
 
-func (r *rhythm) leastRunning() float64 { return float64(runningMin * max(r.workers, 1)) }
+func (r *runningLimit) leastRunning() float64 { return float64(runningMin * max(r.workers, 1)) }
 
 // bears reports whether another answer may run beside n.
-func (r *rhythm) bears(n int) bool { return r.limit == 0 || float64(n) < math.Floor(r.limit) }
+func (r *runningLimit) bears(n int) bool { return r.limit == 0 || float64(n) < math.Floor(r.limit) }
 
 // away is the work of those that were rejected and told when to come again.
 type away struct {

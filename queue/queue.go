@@ -36,12 +36,12 @@ func (q *Queue) Workers(n int) {
 	if n > 0 && q.known > 0 {
 		factor := float64(n) / float64(q.known)
 		q.intake.limit, q.intake.rate = max(q.intake.limit*factor, float64(limitMin*n)), q.intake.rate*factor
-		q.rhythm.limit, q.pace.perSecond = q.rhythm.limit*factor, q.pace.perSecond*factor
+		q.runningLimit.limit, q.pace.perSecond = q.runningLimit.limit*factor, q.pace.perSecond*factor
 	}
 	if n > 0 {
 		q.known = n
 	}
-	q.intake.workers, q.rhythm.workers = n, n
+	q.intake.workers, q.runningLimit.workers = n, n
 }
 
 // Len returns how many entries wait.
@@ -255,7 +255,7 @@ func (q *Queue) goes(e *Entry) bool {
 	for _, running := range q.begun[e.Class:] {
 		beside += running
 	}
-	return q.intake.takes(e) && q.rhythm.bears(beside)
+	return q.intake.takes(e) && q.runningLimit.bears(beside)
 }
 
 // charge counts work, which may be less than nothing, as service of an entry's
@@ -285,13 +285,13 @@ func (q *Queue) Served(e *Entry, tokens int, now time.Time) {
 	if tokens > 0 {
 		q.pace.add(tokens)
 		if !e.wrote.IsZero() {
-			q.rhythm.learn(now.Sub(e.wrote), tokens, now)
+			q.runningLimit.learn(now.Sub(e.wrote), tokens, now)
 		}
 		e.wrote = now
 	}
 	if now != q.shed.at { // else nothing has passed since the last token of the same pass
-		if q.rhythm.due(now) {
-			q.rhythm.adjust(q.running, q.intake.entries, q.gaps.least(q.cfg.TokenMax), now)
+		if q.runningLimit.due(now) {
+			q.runningLimit.adjust(q.running, q.intake.entries, q.gaps.least(q.cfg.TokenMax), now)
 		}
 		q.observe(now)
 	}

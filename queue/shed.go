@@ -93,11 +93,11 @@ type shedder struct {
 	at         time.Time
 	// coming is the work that comes, rejected or not, and pressed since when
 	// it is too much, zero if it is not.
-	coming  rush
+	coming  slidingSum
 	pressed time.Time
 	// left is the work of clients that hung up while queued or after too long a wait,
 	// and came all work that arrived in the same time.
-	left, came rush
+	left, came slidingSum
 	// cutting is true while what waits is cut back.
 	cutting bool
 	// carry holds what is left of each rung's share after whole requests: so a
@@ -111,38 +111,37 @@ func newShedder(cfg Shed) shedder {
 	return shedder{
 		Shed:       cfg,
 		configured: cfg,
-		coming:     rush{over: rushTime},
-		left:       rush{over: leaveTime},
-		came:       rush{over: leaveTime},
+		coming:     slidingSum{over: comingTime},
+		left:       slidingSum{over: leaveTime},
+		came:       slidingSum{over: leaveTime},
 	}
 }
 
-// A rush is work that was counted over the last while. It is counted in slots of
-// time and forgotten slot by slot: of a crowd that came at once nothing is left
-// after that, however large it was.
-type rush struct {
+// A slidingSum is the work of a window of time that ends now. It is counted in slots of time and forgotten slot by
+// slot: nothing is left of a burst after that, however large it was.
+type slidingSum struct {
 	over  time.Duration
-	slots [rushSlots]float64
+	slots [sumSlots]float64
 	last  int64 // the slot of the last look, since any one moment
 }
 
 const (
-	rushTime  = 1500 * time.Millisecond
-	rushSlots = 12
+	comingTime = 1500 * time.Millisecond
+	sumSlots   = 12
 )
 
 // pass forgets what came longer ago.
-func (r *rush) pass(now time.Time) {
-	slot := now.UnixNano() / int64(r.over/rushSlots)
-	for passed := min(slot-r.last, rushSlots); passed > 0; passed-- {
-		r.slots[(slot-passed+1)%rushSlots] = 0
+func (r *slidingSum) pass(now time.Time) {
+	slot := now.UnixNano() / int64(r.over/sumSlots)
+	for passed := min(slot-r.last, sumSlots); passed > 0; passed-- {
+		r.slots[(slot-passed+1)%sumSlots] = 0
 	}
 	r.last = max(r.last, slot)
 }
 
-func (r *rush) add(work int) { r.slots[r.last%rushSlots] += float64(work) }
+func (r *slidingSum) add(work int) { r.slots[r.last%sumSlots] += float64(work) }
 
-func (r *rush) sum() (sum float64) {
+func (r *slidingSum) sum() (sum float64) {
 	for _, work := range r.slots {
 		sum += work
 	}
@@ -150,7 +149,7 @@ func (r *rush) sum() (sum float64) {
 }
 
 // beyond reports whether the rate exceeded perSecond.
-func (r *rush) beyond(perSecond float64) bool { return r.sum() > perSecond*r.over.Seconds() }
+func (r *slidingSum) beyond(perSecond float64) bool { return r.sum() > perSecond*r.over.Seconds() }
 
 // comes counts work that arrives.
 func (s *shedder) comes(work int) {

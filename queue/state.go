@@ -10,22 +10,22 @@ type Totals struct {
 // A Queue holds the entries for one model and pool of workers. It is not safe for concurrent use:
 // the caller must lock it.
 type Queue struct {
-	cfg       Config
-	tiers     [parley.Classes]tier
-	floor     float64 // the virtual time at which the last tier was served
-	deadlines heap[*Entry]
-	waiting   int
-	work      int
-	arrivals  uint64
-	output    mean                // tokens of a continuation, of all tenants
-	running   int                 // begun, not ended
-	begun     [parley.Classes]int // the same by tier
-	known     int                 // workers, when there last were any
-	intake    intake
-	pace      pace
-	rhythm    rhythm
-	gaps      gaps // promised to what is being written
-	shed      shedder
-	away      away
-	totals    [parley.Classes]Totals
+	cfg          Config
+	tiers        [parley.Classes]tier
+	floor        float64 // the virtual time at which the last tier was served
+	deadlines    heap[*Entry]
+	waiting      int
+	work         int
+	arrivals     uint64
+	output       mean                // tokens of a continuation, of all tenants
+	running      int                 // begun, not ended
+	begun        [parley.Classes]int // the same by tier
+	known        int                 // workers, when there last were any
+	intake       intake
+	pace         pace
+	runningLimit runningLimit
+	gaps         gaps // promised to what is being written
+	shed         shedder
+	away         away
+	totals       [parley.Classes]Totals
 }

@@ -246,11 +246,11 @@ func (r *Remote) Meet() json.RawMessage {
 	if info := r.server.Load(); info != nil && info.Port > 0 {
 		port = info.Port
 	}
-	meeting, err := foreign.NewMeeting(r.cfg.URL, port, rand.Int64())
+	bootstrap, err := foreign.NewBootstrap(r.cfg.URL, port, rand.Int64())
 	if err != nil {
 		return nil // it could not have been dialled
 	}
-	fields, _ := json.Marshal(meeting)
+	fields, _ := json.Marshal(bootstrap)
 	return fields
 }
 
@@ -263,7 +263,7 @@ func (r *Remote) prefill(ctx context.Context, q *parley.Request, path string, bo
 	}
 	defer resp.Body.Close()
 	if q.Handoff.Fields != nil {
-		usage, err := foreign.ReadMeeting(resp.Body, r.failure)
+		usage, err := foreign.ReadPrefilled(resp.Body, r.failure)
 		if _, known := errors.AsType[*parley.Error](err); err != nil && !known {
 			return nil, r.unreachable(ctx, err)
 		}

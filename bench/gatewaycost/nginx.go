@@ -39,7 +39,7 @@ http {
 
 // StartNginx starts an nginx that passes everything on to upstream, in a
 // directory of its own.
-func StartNginx(ctx context.Context, crew *Crew, program, dir, upstream string) (Target, error) {
+func StartNginx(ctx context.Context, processes *Processes, program, dir, upstream string) (Target, error) {
 	address, err := freeAddress()
 	if err != nil {
 		return Target{}, err
@@ -52,8 +52,8 @@ func StartNginx(ctx context.Context, crew *Crew, program, dir, upstream string) 
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return Target{}, err
 	}
-	cmd := crew.Command(program, "-c", file, "-p", dir)
-	if err := crew.Start(cmd, func(error) {}); err != nil {
+	cmd := processes.Command(program, "-c", file, "-p", dir)
+	if err := processes.Start(cmd, func(error) {}); err != nil {
 		return Target{}, err
 	}
 	return Target{Name: "nginx", URL: "http://" + address, PID: cmd.Process.Pid}, reachable(ctx, address)

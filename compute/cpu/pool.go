@@ -60,14 +60,14 @@ type pool struct {
 	finished chan struct{} // may bring a signal too many, never too few
 	parked   atomic.Int32  // workers that sleep until wake, less signals sent
 	wake     chan struct{}
-	crew
+	helperSet
 	closing atomic.Bool
 	workers sync.WaitGroup
 }
 
-// A crew is the helpers, and how many of them were taken off their cores. The caller
-// alone changes it.
-type crew struct {
+// A helperSet has the helpers, and counts those that were taken off their cores. Only the caller
+// changes it.
+type helperSet struct {
 	helpers  []helper // one for each worker; the caller's is not used
 	away     int      // how many helpers are away
 	trials   int      // how many are back on trial
@@ -103,9 +103,9 @@ func newPool(threads int) *pool {
 
 func newPoolWithClock(threads int, now func() time.Duration, switches func() int64) *pool {
 	p := &pool{
-		finished: make(chan struct{}, 1),
-		wake:     make(chan struct{}, threads),
-		crew:     crew{helpers: make([]helper, threads), now: now, switches: switches},
+		finished:  make(chan struct{}, 1),
+		wake:      make(chan struct{}, threads),
+		helperSet: helperSet{helpers: make([]helper, threads), now: now, switches: switches},
 	}
 	for worker := 1; worker < threads; worker++ {
 		p.workers.Go(func() { p.serve(worker) })

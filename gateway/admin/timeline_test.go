@@ -57,7 +57,7 @@ func TestCourses(t *testing.T) {
 	choice := before + "router: choose a worker 10+1 | w | holds most\n"
 	for name, c := range map[string]struct {
 		timeline Timeline
-		want   string
+		want     string
 	}{
 		"refused": {Timeline{Elapsed: 4 * ms}, "gateway: read 0+4\n"},
 		"shared": {Timeline{Handed: 8 * ms, Elapsed: 20 * ms, Shared: true},

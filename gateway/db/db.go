@@ -150,7 +150,7 @@ func (d *DB) once(ctx context.Context, pool *sql.DB, opts *sql.TxOptions, do fun
 		return err
 	}
 	if err := tx.Commit(); err != nil {
-		return uncertain{err}
+		return unknownOutcome{err}
 	}
 	return nil
 }

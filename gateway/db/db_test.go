@@ -274,9 +274,9 @@ func TestUnavailableIsTold(t *testing.T) {
 		}
 	})
 	d := &DB{dialect: postgresDialect}
-	lost := d.explain(t.Context(), uncertain{driver.ErrBadConn})
+	lost := d.explain(t.Context(), unknownOutcome{driver.ErrBadConn})
 	refused(t, lost, parley.Unavailable)
-	if !strings.Contains(lost.Error(), "same idempotency key") || postgresTransient(uncertain{driver.ErrBadConn}) {
+	if !strings.Contains(lost.Error(), "same idempotency key") || postgresTransient(unknownOutcome{driver.ErrBadConn}) {
 		t.Errorf("a commit of unknown outcome: %v", lost)
 	}
 	refused(t, d.explain(t.Context(), driver.ErrBadConn), parley.Unavailable)

@@ -8,11 +8,11 @@ import (
 	"parley"
 )
 
-// An uncertain is the failure of a commit: the work may be stored or not.
-type uncertain struct{ error }
+// An unknownOutcome is the failure of a commit: the work may be stored or not.
+type unknownOutcome struct{ error }
 
 // Unwrap returns the cause.
-func (u uncertain) Unwrap() error { return u.error }
+func (u unknownOutcome) Unwrap() error { return u.error }
 
 var errFull = parley.Errorf(parley.Unavailable, "The disk of the server's store is full: nothing was stored. "+
 	"Deleting still works; the operator must free space on that disk.")
@@ -29,7 +29,7 @@ func (d *DB) explain(ctx context.Context, err error) error {
 	if _, ok := errors.AsType[*parley.Error](err); ok {
 		return err
 	}
-	_, unsure := errors.AsType[uncertain](err)
+	_, unsure := errors.AsType[unknownOutcome](err)
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
 		return wrap(parley.Errorf(parley.Cancelled, "The call was cancelled before the store was done."), err)

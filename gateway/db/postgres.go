@@ -102,7 +102,7 @@ func postgresTransient(err error) bool {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok && strings.HasPrefix(e.Code, "40") && e.Code != "40003" {
 		return true // rolled back for the sake of another; even a commit did nothing
 	}
-	if _, unsure := errors.AsType[uncertain](err); unsure {
+	if _, unsure := errors.AsType[unknownOutcome](err); unsure {
 		return false
 	}
 	return postgresAway(err)

@@ -19,25 +19,25 @@ import (
 //   - SGLang's are asked at once with the same bootstrap_host, bootstrap_port and
 //     bootstrap_room. They meet there, and the first sends its blocks and its token.
 
-// A Meeting is where two SGLang engines meet: at the bootstrap server of the one that computes
+// A Bootstrap names where two SGLang engines meet: at the bootstrap server of the one that computes
 // the prompt.
-type Meeting struct {
+type Bootstrap struct {
 	Host string `json:"bootstrap_host"`
 	Port int    `json:"bootstrap_port"`
 	Room int64  `json:"bootstrap_room"`
 }
 
-// NewMeeting returns the meeting in a room at the engine with a URL.
-func NewMeeting(engine string, port int, room int64) (Meeting, error) {
+// NewBootstrap returns the room at the engine with a URL.
+func NewBootstrap(engine string, port int, room int64) (Bootstrap, error) {
 	u, err := url.Parse(engine)
 	if err != nil {
-		return Meeting{}, err
+		return Bootstrap{}, err
 	}
 	host := u.Hostname()
 	if ip := net.ParseIP(host); ip != nil && ip.To4() == nil {
 		host = "[" + host + "]"
 	}
-	return Meeting{Host: host, Port: port, Room: room}, nil
+	return Bootstrap{Host: host, Port: port, Room: room}, nil
 }
 
 // remoteDecode says to vLLM that another engine decodes. It answers with what is null here.
@@ -86,9 +86,9 @@ func ReadPrefill(text []byte) (fields json.RawMessage, usage *parley.Usage, err 
 	return fields, usage, err
 }
 
-// ReadMeeting reads the stream of an SGLang engine that has computed a prompt for another one
+// ReadPrefilled reads the stream of an SGLang engine that has computed a prompt for another one
 // to its end, and returns the usage.
-func ReadMeeting(from io.Reader, failed func(message []byte) error) (*parley.Usage, error) {
+func ReadPrefilled(from io.Reader, failed func(message []byte) error) (*parley.Usage, error) {
 	usage := &parley.Usage{Outside: true}
 	for message, err := range events(from) {
 		if err != nil {

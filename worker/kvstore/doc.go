@@ -46,7 +46,7 @@
 //	s3.go      buckets; sign.go signs requests to them
 //	value.go   keys and values of blocks
 //	weigh.go   whether a lookup is worth it, and how long it may take
-//	way.go     circuit breakers and bandwidth
+//	direction.go  circuit breakers and bandwidth
 //	store.go   a store that is shared by the engines of a process
 //	names.go   what the store is known to have
 //	read.go    before a prompt is computed

@@ -14,7 +14,7 @@ type meters struct {
 	all                                          []prometheus.Collector
 }
 
-func newMeters(heldBytes func() float64, ways ...*way) *meters {
+func newMeters(heldBytes func() float64, directions ...*direction) *meters {
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
@@ -42,7 +42,7 @@ func newMeters(heldBytes func() float64, ways ...*way) *meters {
 	m.all = []prometheus.Collector{
 		m.lookups, m.writes, m.readBytes, m.readTokens, m.writtenBytes, m.damaged, m.seconds, held,
 	}
-	for _, w := range ways {
+	for _, w := range directions {
 		m.all = append(m.all, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "parley_kv_store_up",
 			Help:        "1 while the store of keys and values is used, 0 while it is suspended after failures.",
 			ConstLabels: prometheus.Labels{"verb": w.verb}}, func() float64 { return share(w.up()) }))

@@ -43,8 +43,8 @@ type Store struct {
 	meters *meters
 	held   atomic.Int64 // bytes of buffers
 	reads  chan struct{}
-	reader way
-	writer way
+	reader direction
+	writer direction
 	pace   pace
 
 	mu    sync.Mutex
@@ -75,8 +75,8 @@ func newStore(cfg Config, p place) *Store {
 		cfg:    cfg,
 		place:  p,
 		reads:  make(chan struct{}, readsMax),
-		reader: newWay("read", cfg.Log),
-		writer: newWay("write", cfg.Log),
+		reader: newDirection("read", cfg.Log),
+		writer: newDirection("write", cfg.Log),
 		pace:   pace{rate: float64(cfg.Bandwidth)},
 		shown:  readStats{latency: p.latency(), found: foundGuess},
 	}

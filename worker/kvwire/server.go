@@ -34,7 +34,7 @@ type Ask struct {
 	// none does.
 	Request string `json:"request,omitempty"`
 	// Shared is where a worker on the same host gets memory to write blocks to; nil if there is none.
-	Shared *Meeting `json:"shared,omitempty"`
+	Shared *Rendezvous `json:"shared,omitempty"`
 	// Streams is in how many streams the blocks are wanted at most, Stream which of them this is, from 0, and
 	// Fetch an id that all of them have in common. Without Streams there is one.
 	Streams int    `json:"streams,omitempty"`

@@ -18,8 +18,8 @@ const (
 	meetMax = time.Second
 )
 
-// A Meeting is where the taking side offers shared memory to a process on the same host.
-type Meeting struct {
+// A Rendezvous is where the taking side offers shared memory to a process on the same host.
+type Rendezvous struct {
 	// Socket names a unix socket in the abstract namespace, and Secret is what must be shown there. Processes
 	// can list the names of all sockets, so the name alone is not a right.
 	Socket string `json:"socket"`
@@ -31,7 +31,7 @@ const secretBytes = 16
 
 // valid reports whether a meeting has the form of those that this package arranges, so that a peer
 // cannot have this process connect to other programs.
-func (m *Meeting) valid() bool {
+func (m *Rendezvous) valid() bool {
 	for _, s := range []string{m.Socket, m.Secret} {
 		if b, err := base64.RawURLEncoding.DecodeString(s); err != nil || len(b) != secretBytes {
 			return false

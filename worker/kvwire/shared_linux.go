@@ -41,7 +41,7 @@ func Place() string {
 
 // An offer is memory that the giving side of a fetch may write to, if it is on the same host.
 type offer struct {
-	Meeting
+	Rendezvous
 	listener *net.UnixListener
 	bytes    int
 	accepted sync.WaitGroup
@@ -56,7 +56,7 @@ func newOffer(bytes int) *offer {
 	random := make([]byte, 2*secretBytes)
 	_, _ = rand.Read(random) // never fails
 	text := base64.RawURLEncoding.EncodeToString
-	o := &offer{Meeting: Meeting{Socket: text(random[:secretBytes]), Secret: text(random[secretBytes:])}, bytes: bytes}
+	o := &offer{Rendezvous: Rendezvous{Socket: text(random[:secretBytes]), Secret: text(random[secretBytes:])}, bytes: bytes}
 	l, err := net.ListenUnix("unix", socketAddr(o.Socket))
 	if err != nil {
 		return nil
@@ -128,11 +128,11 @@ func (o *offer) reader() *sharedReader {
 }
 
 // meeting returns where the memory is offered; nil if it is not.
-func (o *offer) meeting() *Meeting {
+func (o *offer) meeting() *Rendezvous {
 	if o == nil {
 		return nil
 	}
-	return &o.Meeting
+	return &o.Rendezvous
 }
 
 // close takes the offer back. No reader is used any more.
@@ -158,7 +158,7 @@ type sharedWriter struct {
 
 // meet takes memory of a size that the other side offers; nil if that is not on this host. The error is
 // errUnsafe if the memory is not what it must be.
-func (m *Meeting) meet(ctx context.Context, bytes int) (*sharedWriter, error) {
+func (m *Rendezvous) meet(ctx context.Context, bytes int) (*sharedWriter, error) {
 	if m == nil {
 		return nil, nil
 	}
@@ -187,7 +187,7 @@ func (m *Meeting) meet(ctx context.Context, bytes int) (*sharedWriter, error) {
 }
 
 // receive returns a file that the other side sends.
-func (m *Meeting) receive(conn *net.UnixConn) (fd int, err error) {
+func (m *Rendezvous) receive(conn *net.UnixConn) (fd int, err error) {
 	if err := conn.SetDeadline(time.Now().Add(meetMax)); err != nil {
 		return -1, err
 	}

@@ -261,7 +261,7 @@ func TestPeersThatLeaveSharedMemory(t *testing.T) {
 }
 
 // A hostile taking side offers what hand sends over its socket.
-func hostile(t *testing.T, hand func(conn *net.UnixConn)) *Meeting {
+func hostile(t *testing.T, hand func(conn *net.UnixConn)) *Rendezvous {
 	t.Helper()
 	o := newOffer(2 * testFormat.BlockBytes)
 	o.listener.Close()
@@ -282,7 +282,7 @@ func hostile(t *testing.T, hand func(conn *net.UnixConn)) *Meeting {
 		_, _ = conn.Read(make([]byte, 1)) // until the other side has left
 	})
 	t.Cleanup(func() { l.Close(); accepted.Wait() })
-	return &o.Meeting
+	return &o.Rendezvous
 }
 
 // TestUnsafeMemoryIsRefused offers memory whose size can change, of another size, large pages, ordinary files
@@ -347,13 +347,13 @@ func TestUnsafeMemoryIsAMiss(t *testing.T) {
 	gone := hostile(t, func(*net.UnixConn) {})
 	gone.Socket = gone.Secret
 	for _, test := range []struct {
-		at     *Meeting
+		at     *Rendezvous
 		status int
 		miss   string
 	}{
 		{unsafe, http.StatusBadRequest, "malformed"},
-		{&Meeting{Socket: "/tmp/.X11-unix/X0", Secret: unsafe.Secret}, http.StatusBadRequest, "malformed"},
-		{&Meeting{Socket: unsafe.Socket}, http.StatusBadRequest, "malformed"},
+		{&Rendezvous{Socket: "/tmp/.X11-unix/X0", Secret: unsafe.Secret}, http.StatusBadRequest, "malformed"},
+		{&Rendezvous{Socket: unsafe.Socket}, http.StatusBadRequest, "malformed"},
 		{gone, http.StatusOK, ""},
 	} {
 		resp, err := s.client.open(t.Context(), &Fetch{URL: s.at},

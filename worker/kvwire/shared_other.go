@@ -15,13 +15,13 @@ func Place() string { return "" }
 type offer struct{}
 
 func newOffer(int) *offer            { return nil }
-func (*offer) meeting() *Meeting     { return nil }
+func (*offer) meeting() *Rendezvous  { return nil }
 func (*offer) reader() *sharedReader { return nil }
 func (*offer) close()                {}
 
 type sharedWriter struct{}
 
-func (*Meeting) meet(context.Context, int) (*sharedWriter, error) { return nil, nil }
-func (*sharedWriter) rooms() (rooms [sharedBuffers][]byte)        { return rooms }
-func (*sharedWriter) awaitRead() error                            { return io.ErrUnexpectedEOF }
-func (*sharedWriter) close()                                      {}
+func (*Rendezvous) meet(context.Context, int) (*sharedWriter, error) { return nil, nil }
+func (*sharedWriter) rooms() (rooms [sharedBuffers][]byte)           { return rooms }
+func (*sharedWriter) awaitRead() error                               { return io.ErrUnexpectedEOF }
+func (*sharedWriter) close()                                         {}

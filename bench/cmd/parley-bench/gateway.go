@@ -180,13 +180,13 @@ func (f *gatewayFlags) run(cmd *cobra.Command) (err error) {
 	}
 	defer os.RemoveAll(dir)
 	ctx, stop := context.WithCancel(cmd.Context())
-	crew := gatewaycost.NewCrew(ctx)
-	defer crew.Wait() // before their directory is removed
+	processes := gatewaycost.NewProcesses(ctx)
+	defer processes.Wait() // before their directory is removed
 	defer stop()
 	report := &gatewaycost.Report{Program: program(), Machine: machineText(), Started: time.Now(),
 		Setup: "keys, limits of the key and the tenant, ledger in SQLite, prices, a fleet of one worker " +
 			"reached by Parley's wire"}
-	bench, err := f.setUp(ctx, crew, dir)
+	bench, err := f.setUp(ctx, processes, dir)
 	if err != nil {
 		return err
 	}
@@ -202,7 +202,7 @@ func (f *gatewayFlags) run(cmd *cobra.Command) (err error) {
 }
 
 // setUp starts the processes.
-func (f *gatewayFlags) setUp(ctx context.Context, crew *gatewaycost.Crew, dir string) (*gatewaycost.Bench, error) {
+func (f *gatewayFlags) setUp(ctx context.Context, processes *gatewaycost.Processes, dir string) (*gatewaycost.Bench, error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -211,11 +211,11 @@ func (f *gatewayFlags) setUp(ctx context.Context, crew *gatewaycost.Crew, dir st
 	if err != nil {
 		return nil, err
 	}
-	upstream, _, err := started(crew, exe, "http://", "gateway", "upstream")
+	upstream, _, err := started(processes, exe, "http://", "gateway", "upstream")
 	if err != nil {
 		return nil, err
 	}
-	gateway, err := startGateway(ctx, crew, parley, filepath.Join(dir, "gateway"), upstream)
+	gateway, err := startGateway(ctx, processes, parley, filepath.Join(dir, "gateway"), upstream)
 	if err != nil {
 		return nil, err
 	}
@@ -236,25 +236,25 @@ func (f *gatewayFlags) setUp(ctx context.Context, crew *gatewaycost.Crew, dir st
 		b.Requests, b.Streams, b.Open, b.Whole = 2000, 100, f.open/10, f.streams/10
 	}
 	if f.before != "" {
-		if b.Before, err = f.startBefore(ctx, crew, dir, upstream); err != nil {
+		if b.Before, err = f.startBefore(ctx, processes, dir, upstream); err != nil {
 			return nil, err
 		}
 	}
-	return b, f.startOthers(ctx, crew, b, exe, dir, upstream)
+	return b, f.startOthers(ctx, processes, b, exe, dir, upstream)
 }
 
 // startOthers starts the proxies that the gateway is compared with.
-func (f *gatewayFlags) startOthers(ctx context.Context, crew *gatewaycost.Crew, b *gatewaycost.Bench,
+func (f *gatewayFlags) startOthers(ctx context.Context, processes *gatewaycost.Processes, b *gatewaycost.Bench,
 	exe, dir, upstream string) error {
 	if f.nginx != "" {
-		nginx, err := gatewaycost.StartNginx(ctx, crew, f.nginx, dir, upstream)
+		nginx, err := gatewaycost.StartNginx(ctx, processes, f.nginx, dir, upstream)
 		if err != nil {
 			return fmt.Errorf("nginx: %w: install it, or leave it out with --nginx ''", err)
 		}
 		nginx.Model = costModel
 		b.Others = append(b.Others, nginx)
 	}
-	plainURL, plainPID, err := started(crew, exe, "http://", "gateway", "proxy", upstream)
+	plainURL, plainPID, err := started(processes, exe, "http://", "gateway", "proxy", upstream)
 	if err != nil {
 		return err
 	}
@@ -272,15 +272,15 @@ func (f *gatewayFlags) startOthers(ctx context.Context, crew *gatewaycost.Crew, 
 }
 
 // startBefore starts the older program, with an upstream of its own if one is given.
-func (f *gatewayFlags) startBefore(ctx context.Context, crew *gatewaycost.Crew,
+func (f *gatewayFlags) startBefore(ctx context.Context, processes *gatewaycost.Processes,
 	dir, upstream string) (*gatewaycost.Target, error) {
 	if command := strings.Fields(f.beforeUpstream); len(command) > 0 {
 		var err error
-		if upstream, _, err = started(crew, command[0], "http://", command[1:]...); err != nil {
+		if upstream, _, err = started(processes, command[0], "http://", command[1:]...); err != nil {
 			return nil, err
 		}
 	}
-	t, err := startGateway(ctx, crew, f.before, filepath.Join(dir, "before"), upstream)
+	t, err := startGateway(ctx, processes, f.before, filepath.Join(dir, "before"), upstream)
 	t.Name = "before"
 	return &t, err
 }
@@ -293,15 +293,15 @@ func startRoomy(ctx context.Context, exe, parley string) (t gatewaycost.Target, 
 		return t, nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	crew := gatewaycost.NewCrew(ctx)
+	processes := gatewaycost.NewProcesses(ctx)
 	stop = func() {
 		cancel()
-		crew.Wait()
+		processes.Wait()
 		_ = os.RemoveAll(dir) // the system empties its temporary directory
 	}
-	slow, _, err := started(crew, exe, "http://", "gateway", "upstream", "--pace", "500ms")
+	slow, _, err := started(processes, exe, "http://", "gateway", "upstream", "--pace", "500ms")
 	if err == nil {
-		t, err = startGateway(ctx, crew, parley, dir, slow, "--admission", "off", "--sockets-per-key", "100000")
+		t, err = startGateway(ctx, processes, parley, dir, slow, "--admission", "off", "--sockets-per-key", "100000")
 	}
 	if err != nil {
 		stop()
@@ -311,7 +311,7 @@ func startRoomy(ctx context.Context, exe, parley string) (t gatewaycost.Target, 
 
 // startGateway starts a gateway with a store in a directory, and creates a key for it
 // with limits that are never reached. It is an admin key, which may fetch profiles.
-func startGateway(ctx context.Context, crew *gatewaycost.Crew, parley, dir, upstream string,
+func startGateway(ctx context.Context, processes *gatewaycost.Processes, parley, dir, upstream string,
 	more ...string) (t gatewaycost.Target, err error) {
 	t = gatewaycost.Target{Name: "gateway", Model: costModel}
 	out, err := exec.CommandContext(ctx, parley, "keys", "create", "bench", "--admin", "--org", "bench", "--tier", "enterprise",
@@ -328,18 +328,18 @@ func startGateway(ctx context.Context, crew *gatewaycost.Crew, parley, dir, upst
 		return t, fmt.Errorf("%s keys create: %w", parley, err)
 	}
 	t.Key = key.Value
-	t.URL, t.PID, err = started(crew, parley, "http://", append([]string{"serve", "--addr", "127.0.0.1:0",
+	t.URL, t.PID, err = started(processes, parley, "http://", append([]string{"serve", "--addr", "127.0.0.1:0",
 		"--data", dir, "--model", costModel, "--worker", upstream, "--prices", costModel + "=0.10/0.05/0.40",
 		"--share", "off", "--queue-depth", "20000", "--slo-tpot", "10s", "--log-level", "error"}, more...)...)
 	return t, err
 }
 
 // started starts a program and returns the first address that it prints.
-func started(crew *gatewaycost.Crew, exe, prefix string, args ...string) (url string, pid int, err error) {
-	cmd := crew.Command(exe, args...)
+func started(processes *gatewaycost.Processes, exe, prefix string, args ...string) (url string, pid int, err error) {
+	cmd := processes.Command(exe, args...)
 	out, in := io.Pipe()
 	cmd.Stdout, cmd.Stderr = in, in
-	if err := crew.Start(cmd, func(err error) { in.CloseWithError(errors.Join(err, io.EOF)) }); err != nil {
+	if err := processes.Start(cmd, func(err error) { in.CloseWithError(errors.Join(err, io.EOF)) }); err != nil {
 		return "", 0, err
 	}
 	var said []string

@@ -9,8 +9,8 @@ import (
 	"parley/queue"
 )
 
-// A way is reading or writing, with what keeps requests from a store that fails.
-type way struct {
+// A direction is reading or writing, with what keeps requests from a store that fails.
+type direction struct {
 	verb    string
 	log     *slog.Logger
 	mu      sync.Mutex
@@ -18,13 +18,13 @@ type way struct {
 	down    bool
 }
 
-func newWay(verb string, log *slog.Logger) way {
+func newDirection(verb string, log *slog.Logger) direction {
 	cfg := queue.BreakerConfig{Failures: 3, OpenMin: 2 * time.Second, OpenMax: time.Minute, Trials: 1}
-	return way{verb: verb, log: log, breaker: queue.NewBreaker(cfg)}
+	return direction{verb: verb, log: log, breaker: queue.NewBreaker(cfg)}
 }
 
 // begin reports whether the store may be asked. The caller reports how it went with end.
-func (w *way) begin(now time.Time) bool {
+func (w *direction) begin(now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.breaker.Ready(now) {
@@ -35,7 +35,7 @@ func (w *way) begin(now time.Time) bool {
 }
 
 // end takes in how a request went that begin has let through.
-func (w *way) end(reason string, err error, now time.Time) {
+func (w *direction) end(reason string, err error, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch reason {
@@ -57,14 +57,14 @@ func (w *way) end(reason string, err error, now time.Time) {
 }
 
 // rest returns how long the store is not to be asked.
-func (w *way) rest(now time.Time) time.Duration {
+func (w *direction) rest(now time.Time) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.breaker.Retry(now)
 }
 
 // up reports whether the store is asked as usual.
-func (w *way) up() bool {
+func (w *direction) up() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return !w.down

@@ -8,27 +8,27 @@ import (
 	"testing"
 )
 
-// TestCrewIsWaitedFor has a process write something when it is asked to end.
-func TestCrewIsWaitedFor(t *testing.T) {
+// TestProcessesAreWaitedFor has a process write something when it is asked to end.
+func TestProcessesAreWaitedFor(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	last := filepath.Join(t.TempDir(), "last")
-	crew := NewCrew(ctx)
-	cmd := crew.Command("sh", "-c",
+	processes := NewProcesses(ctx)
+	cmd := processes.Command("sh", "-c",
 		`trap 'sleep .2; echo done > "$0"; exit 0' INT; echo ready; while :; do sleep .01; done`, last)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
-	if err := crew.Start(cmd, func(err error) { ended <- err }); err != nil {
+	if err := processes.Start(cmd, func(err error) { ended <- err }); err != nil {
 		t.Skip(err)
 	}
 	if said, err := bufio.NewReader(out).ReadString('\n'); said != "ready\n" {
 		t.Fatal(said, err)
 	}
 	cancel()
-	crew.Wait()
+	processes.Wait()
 	if text, err := os.ReadFile(last); string(text) != "done\n" {
 		t.Errorf("it was not waited for until it had ended: %q, %v", text, err)
 	}
