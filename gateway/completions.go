@@ -32,6 +32,9 @@ func (g *Gateway) completions(c *call) error {
 	}
 	return c.answerText(model, query, request.Stream, request.Gap, func(a *answer.Answer) error {
 		form := newCompletionShape(c.Exchange, model, request, a)
+		if request.Echo {
+			form.prepareEchoes(c.job.Restored)
+		}
 		return c.SendAnswer(a, c.AsEvents(request.Stream, a, form, request.IncludeUsage),
 			func(choices []answer.CollectedChoice) any { return form.whole(choices, a) })
 	})
@@ -69,17 +72,18 @@ func newCompletionShape(
 	if request.IncludeUsage {
 		s.chunk.Usage = &openai.OptionalUsage{}
 	}
-	if request.Echo {
-		s.prepareEchoes()
-	}
 	return s
 }
 
-func (s *completionShape) prepareEchoes() {
+// prepareEchoes takes the prompts as the client sent them, unless it wants to see the tokens that the model read.
+func (s *completionShape) prepareEchoes(restored func(string) string) {
 	for i, p := range s.request.Prompts {
 		s.echoes[i] = p.Text
 		if p.IsTokens {
 			s.echoes[i] = s.model.Tokenizer.Decode(p.Tokens, false)
+		}
+		if !s.request.Logprobs {
+			s.echoes[i] = restored(s.echoes[i])
 		}
 	}
 }

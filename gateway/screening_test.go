@@ -162,6 +162,27 @@ func TestRedactedValuesComeBack(t *testing.T) {
 	})
 }
 
+// TestEchoesHaveWhatWasRedacted has a prompt repeated before its continuation: as it was sent, or with its tokens as
+// the model read them.
+func TestEchoesHaveWhatWasRedacted(t *testing.T) {
+	for extra, want := range map[string]string{
+		``:                            `"text":"Write to jane@example.com: done, [EMAIL_2]"`,
+		`,"max_tokens":0`:             `"text":"Write to jane@example.com"`,
+		`,"stream":true`:              `"text":"Write to jane@example.com"`,
+		`,"logprobs":1`:               `"text":"Write to [EMAIL_1]: done, `,
+		`,"stream":true,"logprobs":1`: `"text":"Write to [EMAIL_1]"`,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := start(t, &worker{script: speak(t, ": done, eve@example.org", 0)}, withPolicy(t, strictPolicy), roomy)
+			_, answer := s.do("POST", "/v1/completions",
+				`{"model":"`+modelID+`","prompt":"Write to jane@example.com","echo":true`+extra+`}`)
+			if !strings.Contains(answer, want) {
+				t.Errorf("%s: %s", extra, answer)
+			}
+		})
+	}
+}
+
 // TestRedactedValuesAreNotTakenForOthers has an answer bring a value of its own, which is redacted and
 // must not become one of the prompt.
 func TestRedactedValuesAreNotTakenForOthers(t *testing.T) {

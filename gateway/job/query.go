@@ -158,6 +158,9 @@ func (j *Job) cappedPlain(param string, tokens int) error {
 	return nil
 }
 
+// Restored returns a prompt that was read as the client sent it, where answers have what was taken out of it, too.
+func (j *Job) Restored(prompt string) string { return j.screening.Restored(prompt) }
+
 // Complete prepares plain prompts, of which there may be several.
 func (j *Job) Complete(ctx context.Context, m *models.Model, request *openai.CompletionRequest) (*Query, error) {
 	j.Record.SetModel(m.ID)

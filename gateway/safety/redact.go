@@ -63,6 +63,12 @@ func (v *Vault) placeholder(kind, value string) string {
 // Empty reports whether nothing was redacted.
 func (v *Vault) Empty() bool { return v == nil || len(v.values) == 0 }
 
+// Restore returns a text with values in the place of their placeholders.
+func (v *Vault) Restore(text string) string {
+	r := NewRestorer(v)
+	return r.Push(text) + r.Flush()
+}
+
 // placeholderMax is longer than any placeholder.
 const placeholderMax = 32
 

@@ -27,6 +27,14 @@ func (s *Screening) Judge(ctx context.Context) func(choice int, w *answer.Collec
 	}
 }
 
+// Restored returns a text of the prompt with the values that were taken out of it, where answers have them, too.
+func (s *Screening) Restored(text string) string {
+	if s.ruling == nil || !s.ruling.Restore || s.vault.Empty() {
+		return text
+	}
+	return s.vault.Restore(text)
+}
+
 // OutputPolicy is what the answer is screened by; nil if by nothing.
 func (s *Screening) OutputPolicy() *answer.OutputPolicy {
 	if s.ask == nil {
