@@ -148,7 +148,7 @@ func TestCountsAreThoseOfTheBill(t *testing.T) {
 }
 
 // TestBrokenOffAnswersPayForWhatWasCached has answers end before their usage comes: a client hangs up,
-// also one that reads what is computed for another, and a policy halts.
+// also one that reads what is computed for another, and a policy halts. The metrics count the same prompts.
 func TestBrokenOffAnswersPayForWhatWasCached(t *testing.T) {
 	const cached = 3
 	for name, c := range map[string]struct {
@@ -193,6 +193,10 @@ func TestBrokenOffAnswersPayForWhatWasCached(t *testing.T) {
 			}
 			group.Wait()
 			s.settled(w)
+			synctest.Wait()
+			all := s.used()
+			s.wantMetric("parley_prompt_tokens_total", itoa(int(all.Input)))
+			s.wantMetric("parley_cached_tokens_total", itoa(int(all.Cached)))
 		})
 	}
 }

@@ -191,6 +191,7 @@ func (b *Bill) charge(u *parley.Usage, outcome string) {
 	o := b.payer.billing
 	e := b.entry(u, outcome)
 	b.payer.record.Charge(e.Cost)
+	b.payer.record.Charged(u)
 	if b.gauged {
 		b.payer.record.Recount(u)
 	}

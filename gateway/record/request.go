@@ -65,6 +65,8 @@ type answerRecord struct {
 	promptTokens, outputTokens int
 	// promptOnly: the client wants no tokens, so the one that a worker generates all the same is not counted.
 	promptOnly bool
+	// counted and charged are the prompts in the metrics, and those that the caller paid for.
+	counted, charged promptTally
 	// cachedAtFirst is what the first deltas of answers said that the cache had of their prompts.
 	cachedAtFirst int
 	usage         parley.Usage
@@ -83,6 +85,13 @@ type answerRecord struct {
 	fallbacks []admin.Fallback
 	// cost is what was charged for the newest generation, in millionths.
 	cost atomic.Int64
+}
+
+// A promptTally adds up the tokens of prompts, and how many of them were cached.
+type promptTally struct{ tokens, cached int }
+
+func (t *promptTally) add(u *parley.Usage) {
+	t.tokens, t.cached = t.tokens+u.PromptTokens, t.cached+u.CachedTokens
 }
 
 // LimitedBy notes which limit of the caller refused the request.
@@ -222,6 +231,24 @@ func (q *Request) WithTrace(ctx context.Context) context.Context {
 // Charge notes what the newest generation costs; 0 while that is not known.
 func (q *Request) Charge(cost limit.Micros) { q.answer.cost.Store(int64(cost)) }
 
+// Charged notes the usage that the caller pays for. The metrics count its prompts here if no worker reported them,
+// because the answer was broken off.
+func (q *Request) Charged(u *parley.Usage) {
+	a := &q.answer
+	a.charged.add(u)
+	q.countPrompts(&parley.Usage{
+		PromptTokens: max(a.charged.tokens-a.counted.tokens, 0),
+		CachedTokens: max(a.charged.cached-a.counted.cached, 0),
+	})
+}
+
+// countPrompts adds the prompts of a usage to the metrics.
+func (q *Request) countPrompts(u *parley.Usage) {
+	q.answer.counted.add(u)
+	q.metrics.promptTokens.Add(float64(u.PromptTokens))
+	q.metrics.cachedTokens.Add(float64(u.CachedTokens))
+}
+
 // Cost returns what the newest generation costs.
 func (q *Request) Cost() limit.Micros { return limit.Micros(q.answer.cost.Load()) }
 
@@ -283,8 +310,7 @@ func (q *Request) Delta(choice int, came *infer.Step) {
 		a.usage.CachedTokens += u.CachedTokens
 		a.usage.Miss = cmp.Or(a.usage.Miss, u.Miss)
 		a.usage.Beside(u)
-		m.promptTokens.Add(float64(u.PromptTokens))
-		m.cachedTokens.Add(float64(u.CachedTokens))
+		q.countPrompts(u)
 	}
 }
 
