@@ -102,6 +102,7 @@ type loader struct {
 	ck      *weights.Checkpoint
 	net     *network
 	roundF8 bool
+	narrow  bool
 	errs    []error
 }
 
@@ -112,7 +113,7 @@ func (l *loader) weight(name string) compute.Weight { return l.weightBy(name, l.
 
 // weightBy uploads a tensor in the given way.
 func (l *loader) weightBy(name string, upload func(weights.Tensor) (compute.Weight, error)) compute.Weight {
-	t, ok := l.ck.Tensor(name)
+	t, ok := l.ck.Listed(name)
 	if !ok {
 		l.errs = append(l.errs, fmt.Errorf("model: tensor %s is missing", name))
 		return nil
@@ -123,6 +124,10 @@ func (l *loader) weightBy(name string, upload func(weights.Tensor) (compute.Weig
 func (l *loader) upload(t weights.Tensor) compute.Weight { return l.uploadBy(t, l.net.be.Upload) }
 
 func (l *loader) uploadBy(t weights.Tensor, upload func(weights.Tensor) (compute.Weight, error)) compute.Weight {
+	if l.narrow {
+		t = t.Narrow()
+	}
+	t = t.Loaded()
 	var err error
 	if l.roundF8 && t.RoundsToF8() {
 		t, err = t.ToF8()
@@ -140,7 +145,7 @@ func (l *loader) uploadBy(t weights.Tensor, upload func(weights.Tensor) (compute
 
 // optional uploads a tensor if the checkpoint has it.
 func (l *loader) optional(name string) compute.Weight {
-	if _, ok := l.ck.Tensor(name); !ok {
+	if _, ok := l.ck.Listed(name); !ok {
 		return nil
 	}
 	return l.weight(name)

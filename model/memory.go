@@ -17,6 +17,8 @@ type Limits struct {
 	KV compute.KVType
 	// RoundF8 rounds matrices to FP8 when they are loaded; see [weights.Tensor.RoundsToF8].
 	RoundF8 bool
+	// Narrow loads four-bit integers as the smallest type that has them; see [weights.Tensor.Narrow].
+	Narrow bool
 }
 
 // KVShape returns the geometry of a pool of blocks blocks of the given type for the model.

@@ -38,7 +38,7 @@ func Load(ck *weights.Checkpoint, be compute.Backend, limits Limits) (*Model, er
 		return nil, err
 	}
 	net := &network{be: be, cfg: &ck.Config, ropes: ropes(&ck.Config)}
-	l := &loader{ck: ck, net: net, roundF8: limits.RoundF8}
+	l := &loader{ck: ck, net: net, roundF8: limits.RoundF8, narrow: limits.Narrow}
 	arch, err := builders[ck.Config.Architecture](l)
 	if err != nil {
 		return nil, err

@@ -39,7 +39,7 @@ func (l *loader) mixture(i int) feedForward {
 }
 
 func (l *loader) expert(layer, expert int, which string) compute.Weight {
-	t, err := l.ck.Expert(layer, expert, which)
+	t, err := l.ck.ListedExpert(layer, expert, which)
 	if err != nil {
 		l.errs = append(l.errs, err)
 		return nil

@@ -64,7 +64,7 @@ func PackedBytes(t weights.DType, rows, cols int) int64 {
 }
 
 // Upload packs a matrix for multiplication, or dequantizes a vector. The
-// tensor's own bytes stay in use: rows of an embedding are read there. A matrix of
+// tensor's own bytes stay in use, unless they are a copy: rows of an embedding are read there. A matrix of
 // F8E4M3 is widened to BF16, its scales included: the processor has no
 // instructions for it.
 func (c *CPU) Upload(t weights.Tensor) (compute.Weight, error) {
@@ -90,6 +90,9 @@ func (c *CPU) Upload(t weights.Tensor) (compute.Weight, error) {
 	}
 	c.jobs.pack = packJob{c.kernels, w}
 	c.pool.do(&c.jobs.pack, w.panels(), 1)
+	if t.Own {
+		w.stored.Data = nil
+	}
 	return w, nil
 }
 

@@ -29,7 +29,8 @@ func newRunner(t testing.TB, dir string, be compute.Backend, kind compute.KVType
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = ck.Close() })
-	m, err := model.Load(ck, be, model.Limits{Rows: runnerRows, Outputs: runnerRows, Blocks: runnerBlocks, KV: kind})
+	limits := model.Limits{Rows: runnerRows, Outputs: runnerRows, Blocks: runnerBlocks, KV: kind, Narrow: true}
+	m, err := model.Load(ck, be, limits)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,6 +115,24 @@ func TestModelsMatchReference(t *testing.T) {
 				comparePrompt(t, ours, ref, rounded, p)
 			}
 		})
+	}
+}
+
+// TestInt4Models runs a model that is stored with weights of four bits, around one zero and with a zero for each group,
+// and compares logits with those of the numbers that the weights stand for.
+func TestInt4Models(t *testing.T) {
+	ids := testkit.ReadOutputs(t, testkit.Golden("tiny-qwen3", "golden.json")).Prompts[0].IDs[:4]
+	for _, layout := range []string{"gptq", "awq"} {
+		stored, widened := testkit.Int4Directories(t, "tiny-qwen3", layout)
+		ours := newRunner(t, stored, newBackend(t), compute.KVBF16)
+		ref := newRunner(t, widened, newRoundedRef(t), compute.KVBF16)
+		got, want := ours.feed(ids, 0), ref.feed(ids, 0)
+		for pos := range got {
+			if off := rms(minus(got[pos], want[pos])) / rms(want[pos]); off > budgetModel {
+				t.Errorf("%s, position %d: the differences have %.3f of the root mean square, more than %v", layout,
+					pos, off, budgetModel)
+			}
+		}
 	}
 }
 

@@ -58,12 +58,12 @@ var layers = [][]string{
 	{"compute", "compute/libcuda", "compute/nvml"},
 	{"model/store"},
 	{"model/weights", "model/hub"},
-	{"model/f8"},
+	{"model/f8", "model/int4"},
 	{"worker/workertest"},
 	{"internal/stat", "internal/chart", "internal/term", "internal/largepage", "internal/local", "internal/tlsfile",
 		"internal/logrepeat", "internal/licenses", "internal/gctune", "internal/clientconfig",
 		"internal/supervise", "internal/fairshare", "internal/suggest", "internal/lzma", "internal/exactmath",
-		"internal/dirlock"},
+		"internal/dirlock", "internal/mapfile"},
 	{"."},
 }
 

@@ -90,7 +90,7 @@ func TestParseScheme(t *testing.T) {
 		{`{"quant_method":"fp8","weight_block_size":"128"}`, "cannot unmarshal"},
 		{`{"quant_method":"fp8","fmt":"e5m2"}`, `fmt "e5m2" is not supported`},
 		{`{"quant_method":"fbgemm_fp8","activation_scale_ub":1200.0}`, ""},
-		{`{"quant_method":"modelopt"}`, `quant_method "modelopt" is not supported: supported are fp8`},
+		{`{"quant_method":"modelopt"}`, `quant_method "modelopt" is not supported: supported are awq, gptq, fp8`},
 		{`{"quant_method":"awq","bits":4}`, `quant_method "awq" is not supported`},
 		{`{}`, `quant_method "" is not supported`},
 		{`[]`, "cannot unmarshal"},

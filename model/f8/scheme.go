@@ -57,8 +57,8 @@ func ParseScheme(text json.RawMessage) (*Scheme, error) {
 	case "fbgemm_fp8":
 		s = &Scheme{rows: true}
 	default:
-		err = fmt.Errorf("quant_method %q is not supported: supported are fp8, compressed-tensors and fbgemm_fp8",
-			q.Method)
+		err = fmt.Errorf("quant_method %q is not supported: supported are awq, gptq, fp8, compressed-tensors and "+
+			"fbgemm_fp8", q.Method)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("quantization_config: %w (use the original weights or a GGUF file)", err)

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"parley/internal/mapfile"
 )
 
 // A Format is the kind of file a checkpoint was read from.
@@ -91,19 +93,18 @@ func (c *Checkpoint) Close() error {
 	return errors.Join(errs...)
 }
 
-// Tensors returns all tensors, in the order of the files. They describe the
-// model and do not have their Scales yet, which [Tensor.WithScales] makes: those of
-// a whole model take memory.
+// Tensors returns all tensors, in the order of the files. They describe the model: what is not in the files as it is
+// computed with, such as Scales, comes from [Tensor.Loaded], since that of a whole model takes memory.
 func (c *Checkpoint) Tensors() []Tensor { return slices.Clone(c.tensors) }
 
 // Tensor returns the tensor with the canonical name.
 func (c *Checkpoint) Tensor(name string) (Tensor, bool) {
-	t, ok := c.listed(name)
-	return t.WithScales(), ok
+	t, ok := c.Listed(name)
+	return t.Loaded(), ok
 }
 
-// listed is Tensor without the scales.
-func (c *Checkpoint) listed(name string) (Tensor, bool) {
+// Listed is Tensor as it is among [Checkpoint.Tensors].
+func (c *Checkpoint) Listed(name string) (Tensor, bool) {
 	i, ok := c.byName[name]
 	if !ok {
 		return Tensor{}, false
@@ -140,14 +141,14 @@ func (c *Checkpoint) Bytes() int64 {
 
 // Expert returns one projection ("gate", "up" or "down") of one expert as a
 // matrix, whether the file stores the experts of a layer together or apart.
-// Nothing but scales is copied.
+// Nothing is copied but what [Tensor.Loaded] makes.
 func (c *Checkpoint) Expert(layer, expert int, which string) (Tensor, error) {
-	t, err := c.listedExpert(layer, expert, which)
-	return t.WithScales(), err
+	t, err := c.ListedExpert(layer, expert, which)
+	return t.Loaded(), err
 }
 
-// listedExpert is Expert without the scales.
-func (c *Checkpoint) listedExpert(layer, expert int, which string) (Tensor, error) {
+// ListedExpert is Expert as [Checkpoint.Listed] returns it.
+func (c *Checkpoint) ListedExpert(layer, expert int, which string) (Tensor, error) {
 	if expert < 0 || expert >= c.Config.Experts {
 		return Tensor{}, fmt.Errorf("expert %d of layer %d: the model has experts 0 to %d", expert, layer,
 			c.Config.Experts-1)
@@ -156,13 +157,13 @@ func (c *Checkpoint) listedExpert(layer, expert int, which string) (Tensor, erro
 		return Tensor{}, fmt.Errorf("unknown projection %q: use gate, up or down", which)
 	}
 	name := expertName(layer, expert, which)
-	if t, ok := c.listed(name); ok {
+	if t, ok := c.Listed(name); ok {
 		return t, nil
 	}
-	if t, ok := c.listed(fusedName(layer, which)); ok && isFused(t, c.Config.Experts) {
+	if t, ok := c.Listed(fusedName(layer, which)); ok && isFused(t, c.Config.Experts) {
 		return t.slab(name, expert, t.Shape[0], t.Shape[1:]), nil
 	}
-	gateUp, ok := c.listed(fusedName(layer, "gate_up"))
+	gateUp, ok := c.Listed(fusedName(layer, "gate_up"))
 	if !ok || which == "down" || !isFused(gateUp, c.Config.Experts) || gateUp.Shape[1]%2 != 0 {
 		return Tensor{}, fmt.Errorf("tensor %s of expert %d is missing", fusedName(layer, which), expert)
 	}
@@ -204,13 +205,13 @@ func (c *Checkpoint) add(tensors []Tensor) error {
 // data stays valid: what is read again comes back from the file.
 func (c *Checkpoint) Forget() {
 	for _, data := range c.mapped {
-		forget(data)
+		mapfile.Forget(data)
 	}
 }
 
 // mapPart maps one file of the checkpoint until Close.
 func (c *Checkpoint) mapPart(path string) ([]byte, error) {
-	data, unmap, err := mapFile(path)
+	data, unmap, err := mapfile.Open(path)
 	if err != nil {
 		return nil, err
 	}

@@ -139,11 +139,11 @@ func (c *Config) KVDim() int { return c.KVHeads * c.HeadDim }
 
 // observe sets what only the tensors tell.
 func (c *Config) observe(ck *Checkpoint) {
-	_, c.AttnBias = ck.Tensor("blk.0.attn_q.bias")
-	_, c.AttnOutBias = ck.Tensor("blk.0.attn_output.bias")
-	_, c.MLPBias = ck.Tensor("blk.0.ffn_gate.bias")
+	_, c.AttnBias = ck.Listed("blk.0.attn_q.bias")
+	_, c.AttnOutBias = ck.Listed("blk.0.attn_output.bias")
+	_, c.MLPBias = ck.Listed("blk.0.ffn_gate.bias")
 	if ck.Format == FormatGGUF {
-		_, hasOutput := ck.Tensor("output.weight")
+		_, hasOutput := ck.Listed("output.weight")
 		c.TieEmbeddings = !hasOutput
 		c.observeDense(ck)
 	}
@@ -153,7 +153,7 @@ func (c *Config) observe(ck *Checkpoint) {
 // feed-forward, which the metadata does not tell.
 func (c *Config) observeDense(ck *Checkpoint) {
 	for l := range c.Layers {
-		if _, dense := ck.Tensor(fmt.Sprintf("blk.%d.ffn_gate.weight", l)); dense && c.Experts > 0 {
+		if _, dense := ck.Listed(fmt.Sprintf("blk.%d.ffn_gate.weight", l)); dense && c.Experts > 0 {
 			c.DenseLayers = append(c.DenseLayers, l)
 		}
 	}

@@ -64,7 +64,7 @@ func Describe(ck *Checkpoint) Summary {
 		cl := tensorClass(t.Name)
 		addShare(classes, string(cl), t)
 		addShare(types, t.Type.String(), t)
-		s.Bytes += int64(len(t.Data))
+		s.Bytes += int64(len(t.Stored()))
 		if cl != classOther {
 			s.Parameters += t.Elements()
 		}
@@ -85,7 +85,7 @@ func addShare(shares map[string]*Share, name string, t Tensor) {
 	}
 	s.Tensors++
 	s.Parameters += t.Elements()
-	s.Bytes += int64(len(t.Data))
+	s.Bytes += int64(len(t.Stored()))
 }
 
 // sortedShares returns the shares, largest first.

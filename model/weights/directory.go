@@ -38,11 +38,7 @@ func openDirectory(dir string) (_ *Checkpoint, err error) {
 	if err != nil {
 		return nil, err
 	}
-	scheme, err := readF8Scheme(dir)
-	if err != nil {
-		return nil, err
-	}
-	if err := attachScales(tensors, ck.Config.Architecture, scheme); err != nil {
+	if tensors, err = attachQuantized(dir, tensors, ck.Config.Architecture); err != nil {
 		return nil, err
 	}
 	for i := range tensors {
@@ -55,9 +51,8 @@ func openDirectory(dir string) (_ *Checkpoint, err error) {
 	return ck, nil
 }
 
-// readF8Scheme reads quantization_config of a directory, of which readHFConfig
-// has found that it is supported.
-func readF8Scheme(dir string) (*f8.Scheme, error) {
+// attachQuantized makes matrices of what a directory stores beside each other: codes, their scales and their zeros.
+func attachQuantized(dir string, tensors []Tensor, architecture string) ([]Tensor, error) {
 	text, err := readText(dir, "config.json")
 	if err != nil {
 		return nil, err
@@ -66,7 +61,10 @@ func readF8Scheme(dir string) (*f8.Scheme, error) {
 	if err != nil {
 		return nil, fmt.Errorf("config.json: %w", err)
 	}
-	return f8.ParseScheme(h.Quantization)
+	if h.int4 != nil {
+		return joinPacked(tensors, h.int4)
+	}
+	return tensors, attachScales(tensors, architecture, h.f8)
 }
 
 // attachScales finds the scales of all E4M3 matrices that belong to the model.

@@ -229,7 +229,7 @@ func FuzzFP8Scales(f *testing.F) {
 			if tensor.source == nil {
 				continue
 			}
-			if _, err := tensor.WithScales().Float32s(); err != nil {
+			if _, err := tensor.Loaded().Float32s(); err != nil {
 				t.Fatal(err)
 			}
 		}

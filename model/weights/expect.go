@@ -123,12 +123,12 @@ func (c *Checkpoint) CheckTensors() error {
 	}
 	for _, e := range c.Config.expectations() {
 		if !e.isExperts() {
-			t, ok := c.listed(e.name)
+			t, ok := c.Listed(e.name)
 			found(e.check(t, ok, e.shape))
 			continue
 		}
 		for i := range c.Config.Experts {
-			t, err := c.listedExpert(e.layer, i, e.which())
+			t, err := c.ListedExpert(e.layer, i, e.which())
 			if e := e.check(t, err == nil, e.shape[1:]); e != nil {
 				found(fmt.Errorf("expert %d: %w", i, e))
 				break

@@ -28,14 +28,6 @@ func (t Tensor) CheckScales() error {
 	return nil
 }
 
-// WithScales returns the tensor with its Scales, for a tensor of [Checkpoint.Tensors].
-func (t Tensor) WithScales() Tensor {
-	if t.source != nil {
-		t.Scales, t.source = t.source.Scales(t.Rows(), t.Cols()), nil
-	}
-	return t
-}
-
 // RowsBF16 returns n rows of an F8E4M3 tensor from the given one on as BF16, each
 // element rounded to the nearest with ties to even.
 func (t Tensor) RowsBF16(first, n int) *Tensor {

@@ -5,32 +5,15 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
+
+	"parley/internal/mapfile"
 )
 
 // textFileMax bounds config.json, the shard index and the other small text
 // files of a checkpoint, so that a hostile one cannot fill the memory.
 const textFileMax = 256 << 20
-
-// regularSize returns the length of an open file that can be mapped.
-func regularSize(f *os.File) (int, error) {
-	st, err := f.Stat()
-	if err != nil {
-		return 0, err
-	}
-	if !st.Mode().IsRegular() {
-		return 0, fmt.Errorf("%s is not a regular file", f.Name())
-	}
-	if st.Size() == 0 {
-		return 0, fmt.Errorf("%s is empty", f.Name())
-	}
-	if st.Size() > math.MaxInt {
-		return 0, fmt.Errorf("%s has %d bytes, more than this machine can address", f.Name(), st.Size())
-	}
-	return int(st.Size()), nil
-}
 
 // readText reads a small file of a checkpoint directory. A file that is not
 // there is nil without an error.
@@ -43,7 +26,7 @@ func readText(dir, name string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	size, err := regularSize(f)
+	size, err := mapfile.Size(f)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"parley/model/f8"
+	"parley/model/int4"
 )
 
 // hfConfig is the part of config.json that matters here. Pointers tell an
@@ -16,42 +17,44 @@ type hfConfig struct {
 	ModelType         string          `json:"model_type"`
 	TextConfig        json.RawMessage `json:"text_config"`
 	Quantization      json.RawMessage `json:"quantization_config"`
-	Layers            int             `json:"num_hidden_layers"`
-	Hidden            int             `json:"hidden_size"`
-	FFN               int             `json:"intermediate_size"`
-	Heads             int             `json:"num_attention_heads"`
-	KVHeads           *int            `json:"num_key_value_heads"`
-	HeadDim           *int            `json:"head_dim"`
-	Vocab             int             `json:"vocab_size"`
-	Context           int             `json:"max_position_embeddings"`
-	NormEps           *float64        `json:"rms_norm_eps"`
-	HiddenAct         string          `json:"hidden_act"`
-	HiddenActivation  string          `json:"hidden_activation"`
-	Tie               *bool           `json:"tie_word_embeddings"`
-	RopeTheta         *float64        `json:"rope_theta"`
-	RopeLocalTheta    *float64        `json:"rope_local_base_freq"`
-	RopeScaling       *hfRope         `json:"rope_scaling"`
-	RopeParameters    *hfRope         `json:"rope_parameters"`
-	PartialRotary     *float64        `json:"partial_rotary_factor"`
-	LayerTypes        []string        `json:"layer_types"`
-	SlidingWindow     *int            `json:"sliding_window"`
-	SlidingPattern    *int            `json:"sliding_window_pattern"`
-	OldSlidingPattern *int            `json:"_sliding_window_pattern"`
-	UseSlidingWindow  bool            `json:"use_sliding_window"`
-	MaxWindowLayers   *int            `json:"max_window_layers"`
-	Bidirectional     bool            `json:"use_bidirectional_attention"`
-	QueryScalar       *float64        `json:"query_pre_attn_scalar"`
-	AttnSoftcap       *float64        `json:"attn_logit_softcapping"`
-	FinalSoftcap      *float64        `json:"final_logit_softcapping"`
-	Experts           *int            `json:"num_experts"`
-	LocalExperts      *int            `json:"num_local_experts"`
-	ExpertsPerToken   *int            `json:"num_experts_per_tok"`
-	ExpertFFN         *int            `json:"moe_intermediate_size"`
-	NormTopK          bool            `json:"norm_topk_prob"`
-	SparseStep        *int            `json:"decoder_sparse_step"`
-	DenseLayers       []int           `json:"mlp_only_layers"`
-	BOS               *int            `json:"bos_token_id"`
-	EOS               intOrList       `json:"eos_token_id"`
+	f8                *f8.Scheme
+	int4              *int4.Scheme
+	Layers            int       `json:"num_hidden_layers"`
+	Hidden            int       `json:"hidden_size"`
+	FFN               int       `json:"intermediate_size"`
+	Heads             int       `json:"num_attention_heads"`
+	KVHeads           *int      `json:"num_key_value_heads"`
+	HeadDim           *int      `json:"head_dim"`
+	Vocab             int       `json:"vocab_size"`
+	Context           int       `json:"max_position_embeddings"`
+	NormEps           *float64  `json:"rms_norm_eps"`
+	HiddenAct         string    `json:"hidden_act"`
+	HiddenActivation  string    `json:"hidden_activation"`
+	Tie               *bool     `json:"tie_word_embeddings"`
+	RopeTheta         *float64  `json:"rope_theta"`
+	RopeLocalTheta    *float64  `json:"rope_local_base_freq"`
+	RopeScaling       *hfRope   `json:"rope_scaling"`
+	RopeParameters    *hfRope   `json:"rope_parameters"`
+	PartialRotary     *float64  `json:"partial_rotary_factor"`
+	LayerTypes        []string  `json:"layer_types"`
+	SlidingWindow     *int      `json:"sliding_window"`
+	SlidingPattern    *int      `json:"sliding_window_pattern"`
+	OldSlidingPattern *int      `json:"_sliding_window_pattern"`
+	UseSlidingWindow  bool      `json:"use_sliding_window"`
+	MaxWindowLayers   *int      `json:"max_window_layers"`
+	Bidirectional     bool      `json:"use_bidirectional_attention"`
+	QueryScalar       *float64  `json:"query_pre_attn_scalar"`
+	AttnSoftcap       *float64  `json:"attn_logit_softcapping"`
+	FinalSoftcap      *float64  `json:"final_logit_softcapping"`
+	Experts           *int      `json:"num_experts"`
+	LocalExperts      *int      `json:"num_local_experts"`
+	ExpertsPerToken   *int      `json:"num_experts_per_tok"`
+	ExpertFFN         *int      `json:"moe_intermediate_size"`
+	NormTopK          bool      `json:"norm_topk_prob"`
+	SparseStep        *int      `json:"decoder_sparse_step"`
+	DenseLayers       []int     `json:"mlp_only_layers"`
+	BOS               *int      `json:"bos_token_id"`
+	EOS               intOrList `json:"eos_token_id"`
 }
 
 // intOrList is a number or a list of numbers.
@@ -163,7 +166,11 @@ func decodeHFConfig(text []byte) (*hfConfig, error) {
 			h.ModelType = outer
 		}
 	}
-	if _, err := f8.ParseScheme(h.Quantization); err != nil {
+	var err error
+	if h.int4, err = int4.ParseScheme(h.Quantization); h.int4 == nil && err == nil {
+		h.f8, err = f8.ParseScheme(h.Quantization)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return &h, nil

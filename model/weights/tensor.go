@@ -21,8 +21,30 @@ type Tensor struct {
 	// [F8Group] columns that begins, [rows][groups]. An element is the product
 	// of its code and the scale of its group.
 	Scales []float32
-	// source is what Scales are made of in [Tensor.WithScales]; nil afterwards.
+	// Own is set if Data is memory of its own and not a view of the file: a copy need not keep it.
+	Own bool
+	// source is what Scales are made of in [Tensor.Loaded], and packed what Data are made of; nil afterwards.
 	source *f8.Source
+	packed *fourBits
+}
+
+// Loaded returns the tensor with its Scales and Data, for a tensor of [Checkpoint.Tensors].
+func (t Tensor) Loaded() Tensor {
+	if t.source != nil {
+		t.Scales, t.source = t.source.Scales(t.Rows(), t.Cols()), nil
+	}
+	if t.packed != nil {
+		t.Data, t.packed, t.Own = t.packed.blocks(t.Type), nil, true
+	}
+	return t
+}
+
+// Stored returns the bytes of the file that the tensor's elements come from.
+func (t Tensor) Stored() []byte {
+	if t.packed != nil {
+		return t.packed.codes
+	}
+	return t.Data
 }
 
 // Elements returns the number of elements.

@@ -133,6 +133,9 @@ func newPlan(c Candidate) *Plan {
 		KVDiskBytes: cfg.KVDiskBytes,
 	}
 	for _, t := range c.Checkpoint.Tensors() {
+		if cfg.Device.GPU {
+			t = t.Narrow()
+		}
 		if cfg.RoundF8 && t.RoundsToF8() {
 			t.Type = weights.F8E4M3
 		}
@@ -245,6 +248,7 @@ func (p *Plan) limits() model.Limits {
 		Blocks:  p.blocks(),
 		KV:      p.cfg.KVType,
 		RoundF8: p.cfg.RoundF8,
+		Narrow:  p.cfg.Device.GPU,
 	}
 }
 

@@ -77,10 +77,11 @@ func (p *Plan) fingerprint(arithmetic, kvType string) [32]byte {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s %s %+v%s\n", arithmetic, kvType, p.ck.Config, p.Weights)
 	for _, t := range p.ck.Tensors() {
-		fmt.Fprintf(h, "%s %s %v %d\n", t.Name, t.Type, t.Shape, len(t.Data))
-		for _, at := range []int{0, len(t.Data) / 2, len(t.Data) - sample} {
+		stored := t.Stored()
+		fmt.Fprintf(h, "%s %s %v %d\n", t.Name, t.Type, t.Shape, len(stored))
+		for _, at := range []int{0, len(stored) / 2, len(stored) - sample} {
 			at = max(at, 0)
-			h.Write(t.Data[at:min(at+sample, len(t.Data))])
+			h.Write(stored[at:min(at+sample, len(stored))])
 		}
 	}
 	return [32]byte(h.Sum(nil))

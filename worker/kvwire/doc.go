@@ -43,8 +43,8 @@
 //
 // Between workers on one host, payloads of fetches of [ShareFrom] bytes or more go through shared memory on
 // Linux; frames take the way that they always do. The taking side listens on a unix socket with a random name
-// and says in its [Ask] where ([Rendezvous]). A giving side that can reach the socket shows the secret of the Ask there,
-// which only it has read, so the rights to read blocks are those of the Ask, over TLS, too. It is handed a
+// and says in its [Ask] where ([Rendezvous]). A giving side that can reach the socket shows the secret of the Ask
+// there, which only it has read, so the rights to read blocks are those of the Ask, over TLS, too. It is handed a
 // memory file. If it cannot reach the socket, because it is on another host or in another network
 // namespace, payloads follow their frames.
 //

@@ -56,7 +56,8 @@ func newOffer(bytes int) *offer {
 	random := make([]byte, 2*secretBytes)
 	_, _ = rand.Read(random) // never fails
 	text := base64.RawURLEncoding.EncodeToString
-	o := &offer{Rendezvous: Rendezvous{Socket: text(random[:secretBytes]), Secret: text(random[secretBytes:])}, bytes: bytes}
+	at := Rendezvous{Socket: text(random[:secretBytes]), Secret: text(random[secretBytes:])}
+	o := &offer{Rendezvous: at, bytes: bytes}
 	l, err := net.ListenUnix("unix", socketAddr(o.Socket))
 	if err != nil {
 		return nil

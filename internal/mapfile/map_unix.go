@@ -1,6 +1,6 @@
 //go:build linux || darwin
 
-package weights
+package mapfile
 
 import (
 	"fmt"
@@ -9,14 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapFile maps a whole file read-only. The returned function unmaps it.
-func mapFile(path string) (data []byte, unmap func() error, err error) {
+// Open maps a whole file read-only. The returned function unmaps it.
+func Open(path string) (data []byte, unmap func() error, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer f.Close()
-	size, err := regularSize(f)
+	size, err := Size(f)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -27,9 +27,9 @@ func mapFile(path string) (data []byte, unmap func() error, err error) {
 	return data, func() error { return unix.Munmap(data) }, nil
 }
 
-// forget drops the pages of a mapped file from memory. The system may refuse,
+// Forget drops the pages of a mapped file from memory. The system may refuse,
 // which costs nothing but memory.
-func forget(data []byte) {
+func Forget(data []byte) {
 	keepPagesSmall(data) // single rows are read from now on
 	_ = unix.Madvise(data, unix.MADV_DONTNEED)
 }

@@ -1,4 +1,4 @@
-package weights
+package mapfile
 
 import "golang.org/x/sys/unix"
 

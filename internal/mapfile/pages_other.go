@@ -1,5 +1,5 @@
 //go:build unix && !linux
 
-package weights
+package mapfile
 
 func keepPagesSmall([]byte) {}

@@ -1,6 +1,6 @@
 //go:build !linux && !darwin
 
-package weights
+package mapfile
 
 import (
 	"fmt"
@@ -8,17 +8,17 @@ import (
 	"os"
 )
 
-// forget does nothing: the file is in memory, and must stay there.
-func forget([]byte) {}
+// Forget does nothing: the file is in memory, and must stay there.
+func Forget([]byte) {}
 
-// mapFile reads a whole file into memory, where files cannot be mapped.
-func mapFile(path string) (data []byte, unmap func() error, err error) {
+// Open reads a whole file into memory, where files cannot be mapped.
+func Open(path string) (data []byte, unmap func() error, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer f.Close()
-	size, err := regularSize(f)
+	size, err := Size(f)
 	if err != nil {
 		return nil, nil, err
 	}
