@@ -197,7 +197,7 @@ func (i *intake) begin(e *Entry, now time.Time) {
 func (i *intake) drop(e *Entry) { i.count(e, -1) }
 
 // A runningLimit bounds how many answers are written at once, so that the time between two tokens of one (TPOT)
-// stays what it should be. As long as it does, there is no bound: how many a worker takes is its own decision.
+// meets its target. While it does, the worker alone decides how many it takes.
 type runningLimit struct {
 	tpot float64 // now, in seconds
 	// least is the shortest that it was, forgotten slowly.

@@ -97,16 +97,16 @@ func (m *Matrix) setOrder(order *Integers) error {
 	if order == nil || m.scheme.method == awq {
 		return nil
 	}
-	unknown := true // compressed-tensors writes -1 where there is no order
+	const none = -1 // what compressed-tensors writes for every input of an ordered matrix
+	unset := int32(order.at(0)) == none
 	for k := range m.Cols {
 		g := int(int32(order.at(k)))
-		unknown = unknown && g == -1
-		if !unknown && (g < 0 || g >= m.Groups) {
+		if unset && g != none || !unset && (g < 0 || g >= m.Groups) {
 			return fmt.Errorf("input %d has group %d of %d", k, g, m.Groups)
 		}
 		m.Ordered = m.Ordered && g == k/m.group
 	}
-	if m.Ordered = m.Ordered || unknown; !m.Ordered {
+	if m.Ordered = m.Ordered || unset; !m.Ordered {
 		m.order = order
 	}
 	return nil

@@ -124,6 +124,9 @@ func TestInt4DirectoriesHostile(t *testing.T) {
 		{"gptq", replace(".scales", "I32", 4*8*512, 8, 512), ".scales is missing, or is not F32, BF16 or F16"},
 		{"gptq", replace(".g_idx", "I32", 4*32, 32), "groups of inputs have the shape [32]: want [256]"},
 		{"gptq", put(".g_idx", 12, 8), "input 3 has group 8 of 8"},
+		{"gptq", func(all tensors) {
+			binary.LittleEndian.PutUint32(all[module+".g_idx"].Data, math.MaxUint32)
+		}, "input 1 has group 0 of 8"},
 		{"gptq", put(".scales", 6, 0x7c00), "has +Inf: a scale is at most 65504"},
 		{"awq", put(".scales", 6, 0xfe00), "has NaN"},
 		{"compressed zeros", replace(".weight_zero_point", "I32", 4*16, 16), "zeros have the shape [16]: want [64 8]"},

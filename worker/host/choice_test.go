@@ -412,7 +412,7 @@ func (c *choice) hold(t *testing.T, r *parley.Request) float64 {
 }
 
 // round measures both ways, one after the other, and what the gateways choose. A worker that lacks a prompt computes it
-// as the holder did, which is as fast; and where a gateway chooses to fetch, its answer tells how long that takes.
+// as the holder did, which is as fast. Where a gateway chooses to fetch, the time of its first token is measured.
 // Computing a long prompt takes minutes, so no other one is computed unless a gateway chooses to compute.
 func (c *choice) round(t *testing.T, n int, measured bool) {
 	t.Helper()

@@ -202,7 +202,9 @@ func (f *gatewayFlags) run(cmd *cobra.Command) (err error) {
 }
 
 // setUp starts the processes.
-func (f *gatewayFlags) setUp(ctx context.Context, processes *gatewaycost.Processes, dir string) (*gatewaycost.Bench, error) {
+func (f *gatewayFlags) setUp(
+	ctx context.Context, processes *gatewaycost.Processes, dir string,
+) (*gatewaycost.Bench, error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return nil, err
