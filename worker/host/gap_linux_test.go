@@ -268,7 +268,7 @@ func (c *gapCell) answered(t *testing.T, all *gapResult, attempts *parley.Attemp
 	log, _ := attempts.Attempts()
 	last := &log[len(log)-1]
 	all.prompts++
-	if last.Transfer != nil && last.Transfer.CameTokens > *gapTokens/2 {
+	if last.Transfer != nil && last.Transfer.CameTokens > *gapTokens/2 && last.Transfer.Miss == "" {
 		all.apart++
 	} else if all.prompts < 4 {
 		t.Logf("%s: %s, %+v", c.name, last.Reason, last.Transfer)

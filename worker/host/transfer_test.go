@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -258,6 +259,65 @@ func testFaultsOfAPeer(t *testing.T, way kvwire.Config) {
 			}
 			sound(t, from, to)
 		})
+	}
+}
+
+// TestADeadlineHeedsWhatComes has a part of the blocks come at once, and the others after the deadline or never. If the
+// source still computes them, a fetch of which half has come goes on for as long again.
+func TestADeadlineHeedsWhatComes(t *testing.T) {
+	const within = 2 * time.Second
+	model, way := Config{KVTokens: 8192, ContextTokens: 2048}, ways["TCP"]
+	from, fromURL := startWorker(t, ServerConfig{Key: transferKey}, model)
+	r := transferPrompt(t, from)
+	want, _, _ := askTransfer(t, from, r)
+	blocks := (len(r.Prompt) - 1) / compute.BlockTokens
+	for name, test := range map[string]struct {
+		computes, goesOn bool
+		atOnce           int // blocks
+		came             int
+		miss             string
+	}{
+		"half has come":                   {computes: true, goesOn: true, atOnce: blocks/2 + 1, came: blocks},
+		"half has come, and then no more": {computes: true, atOnce: blocks/2 + 1, came: blocks/2 + 1, miss: "too slow"},
+		"less than half has come":         {computes: true, goesOn: true, atOnce: 1, came: 1, miss: "too slow"},
+		"nobody computes the rest":        {goesOn: true, atOnce: blocks/2 + 1, came: blocks/2 + 1, miss: "too slow"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			to, _ := startWorker(t, ServerConfig{Key: transferKey, Fetch: way}, model)
+			paused := tamperWith(t, fromURL, func(resp *http.Response) error {
+				rest := untilLeft(resp)
+				if test.goesOn {
+					late := sync.OnceFunc(func() { pause(resp.Request.Context(), within*3/2) })
+					rest = &onRead{late, resp.Body}
+				}
+				some := io.LimitReader(resp.Body, int64(test.atOnce*frameBytes(from, way)))
+				resp.Body = closeReader{io.MultiReader(some, rest), resp.Body}
+				return nil
+			})
+			fetching := *r
+			fetching.Fetch = sourceOf(from, paused)
+			fetching.Fetch.Within = within
+			if test.computes {
+				fetching.Fetch.Request = "a request"
+			}
+			got, u, moved := askTransfer(t, to, &fetching)
+			if !slices.Equal(got, want) {
+				t.Errorf("%v, want %v", got, want)
+			}
+			came := test.came * compute.BlockTokens
+			if moved.Miss != test.miss || moved.CameTokens != came || u.CachedTokens != came {
+				t.Errorf("%+v, %d cached; want %q and %d", moved, u.CachedTokens, test.miss, came)
+			}
+			sound(t, from, to)
+		})
+	}
+}
+
+// pause returns after a time, or at the end of ctx.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
 	}
 }
 

@@ -94,17 +94,14 @@ func (p *Peer) Generate(ctx context.Context, to Owner, r *parley.Request) iter.S
 func (p *Peer) Fetch(ctx context.Context, to Owner, r *parley.Request) *parley.Transfer {
 	began := time.Now()
 	out := &parley.Transfer{From: r.Fetch.Worker}
-	within := r.Fetch.Within
-	if within <= 0 {
-		within = withinDefault
-	}
-	bounded, cancel := context.WithTimeout(ctx, min(within, withinMax))
+	var until deadline
+	bounded, cancel := until.start(ctx, r.Fetch)
 	defer cancel()
 	if w := parley.WithdrawalOf(ctx); w != nil {
 		w.OnAsk(cancel)
 		defer w.OnAsk(nil) // the engine heeds it from now on
 	}
-	if err := p.fetch(bounded, to, r, out); err != nil {
+	if err := p.fetch(bounded, to, r, &until, out); err != nil {
 		out.Miss = "failed"
 		if miss, ok := errors.AsType[*kvwire.MissError](err); ok {
 			out.Miss = miss.Reason
@@ -117,7 +114,7 @@ func (p *Peer) Fetch(ctx context.Context, to Owner, r *parley.Request) *parley.T
 	return out
 }
 
-func (p *Peer) fetch(ctx context.Context, to Owner, r *parley.Request, out *parley.Transfer) error {
+func (p *Peer) fetch(ctx context.Context, to Owner, r *parley.Request, until *deadline, out *parley.Transfer) error {
 	in, err := to.Engine.OpenIntake(ctx, r, r.Fetch.Tokens)
 	if err != nil || in == nil {
 		return err
@@ -125,12 +122,13 @@ func (p *Peer) fetch(ctx context.Context, to Owner, r *parley.Request, out *parl
 	defer in.Close()
 	names := in.Missing()
 	out.AskedTokens = len(names) * to.Format.BlockTokens
+	until.missing.Store(int64(len(names)) * int64(to.Format.BlockBytes))
 	ask := &kvwire.Fetch{
 		URL:     r.Fetch.URL,
 		Ticket:  r.Fetch.Ticket,
 		Format:  to.Format,
 		Names:   names,
-		Put:     in.Put,
+		Put:     until.counting(in.Put),
 		Request: r.Fetch.Request,
 	}
 	blocks, err := p.client.Run(ctx, ask)

@@ -74,7 +74,7 @@ func (c *Client) InFlight() int64 { return c.gate.bytes() }
 func (c *Client) Run(ctx context.Context, f *Fetch) (blocks int, err error) {
 	size := bufferSize(f.Format.BlockBytes, len(f.Names))
 	if err := c.gate.enter(ctx, 2*size); err != nil {
-		if errors.Is(ctx.Err(), context.Canceled) {
+		if ctx.Err() != nil && !errors.Is(err, context.DeadlineExceeded) {
 			return 0, &MissError{"cancelled", err}
 		}
 		return 0, &MissError{"busy", fmt.Errorf("this worker fetches %d prompts already: %w", Fetches, err)}
@@ -204,7 +204,7 @@ func reasonOf(ctx context.Context, err error) string {
 	answer, answered := errors.AsType[*statusError](err)
 	_, put := errors.AsType[*putError](err)
 	switch {
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+	case errors.Is(context.Cause(ctx), context.DeadlineExceeded):
 		return "too slow"
 	case ctx.Err() != nil:
 		return "cancelled"
