@@ -39,7 +39,8 @@ func Rotation(dim int, interleaved bool) Scenario {
 
 // A Conversation is one sequence that is computed in several steps.
 type Conversation struct {
-	Chunks []int   // new tokens in each step
+	Past   int     // tokens that others of the same blocks have computed before its first
+	Chunks []int   // new tokens in each step; without any, the step leaves it out
 	Blocks []int32 // its block table
 }
 
@@ -71,6 +72,9 @@ func (l Lookback) Scenario() Scenario {
 		})
 		outs := make([][]float32, len(l.Talks))
 		past := make([]int, len(l.Talks))
+		for i := range l.Talks {
+			past[i] = l.Talks[i].Past
+		}
 		for s := range steps {
 			l.Step(b, s, past, outs)
 		}
@@ -98,7 +102,7 @@ func (l Lookback) extent() (steps, blocks int) {
 func (l Lookback) assemble(s int, past []int) (step compute.Step, owners []int, q, k, v []float32) {
 	width, kvWidth := l.Heads.Query*l.Heads.Dim, l.Heads.KV*l.Heads.Dim
 	for i, c := range l.Talks {
-		if s >= len(c.Chunks) {
+		if s >= len(c.Chunks) || c.Chunks[s] == 0 {
 			continue
 		}
 		step.Seqs = append(step.Seqs,

@@ -246,6 +246,95 @@ func TestSplitContextKeepsBits(t *testing.T) {
 	}
 }
 
+// TestSharedPrefixKeepsBits computes attention of conversations that begin with the same blocks, side by side, on a
+// device that reads these once for several, in one piece and in two, and on one with so much to give work to that
+// each reads its own.
+func TestSharedPrefixKeepsBits(t *testing.T) {
+	const prefix, tail = 5 * partition, 7
+	table := computetest.BlockTable(prefix, 0)
+	talks := []computetest.Conversation{{Chunks: []int{prefix + tail, 1}}}
+	for i := range 4 { // one of them ends in the prefix's last partition but one
+		past := prefix - i/3*(partition+9)
+		talks = append(talks, computetest.Conversation{Past: past, Chunks: []int{0, 1}})
+	}
+	for i := range talks {
+		talks[i].Blocks = append(slices.Clone(table), computetest.BlockTable(partition, prefix+i*partition)...)
+	}
+	run := func(kind compute.KVType, window, processors int) (all []float32, runs []sharedRun, items int) {
+		c := newBackend(t)
+		c.device.Multiprocessor = processors
+		l := computetest.Lookback{
+			Heads:  compute.Heads{Query: 2, KV: 1, Dim: 64},
+			Kind:   kind,
+			Window: window,
+			Talks:  talks,
+		}
+		all = l.Scenario()(computetest.Bench{TB: t, Backend: c})
+		return all, slices.Clone(c.step.runs), c.step.few
+	}
+	for _, kind := range []compute.KVType{compute.KVBF16, compute.KVInt8} {
+		alone, runs, items := run(kind, 0, 1000)
+		if len(runs) != len(talks) || items != 4*6+4 {
+			t.Errorf("%v: %+v and %d items, where every thread block has little to do", kind, runs, items)
+		}
+		for processors, want := range map[int]int{1: 1 + 4 + 1, 3: 5 + 4 + 4} {
+			shared, runs, items := run(kind, 0, processors)
+			if len(runs) != 2 || runs[0].seqs != 4 || runs[0].parts != 5 || items != want {
+				t.Errorf("%v with %d multiprocessors: %+v and %d items, want %d", kind, processors, runs, items, want)
+			}
+			if err := computetest.SameBits(shared, alone); err != nil {
+				t.Errorf("%v with %d multiprocessors: %v", kind, processors, err)
+			}
+		}
+	}
+	if _, runs, _ := run(compute.KVBF16, 100, 1); len(runs) != len(talks) {
+		t.Errorf("%+v with a window", runs)
+	}
+}
+
+// TestGraphsOfSharedPrefixes runs a model on steps that are recorded, in which sequences share a prefix or do not, in
+// turns, and wants the bits of a device that never shares.
+func TestGraphsOfSharedPrefixes(t *testing.T) {
+	const seqs, prefix = 6, 2 * partition
+	dir := testkit.SyntheticModel(t, "qwen3")
+	run := func(processors int) (rows [][]float32) {
+		c := newBackend(t)
+		c.device.Multiprocessor = processors
+		r := newRunner(t, dir, c, compute.KVBF16)
+		shared := r.blocks[:prefix/compute.BlockTokens]
+		for at := 0; at < prefix; at += 64 {
+			step := &compute.Step{Seqs: []compute.Seq{{Rows: 64, Past: at, Blocks: shared}}, Outputs: []int32{63}}
+			for i := range 64 {
+				step.Tokens = append(step.Tokens, parley.Token((at+i)%60))
+			}
+			r.forward(step)
+		}
+		for past := range 4 {
+			step := r.decode(seqs, past)
+			if past%2 == 0 {
+				for i := range step.Seqs {
+					q := &step.Seqs[i]
+					q.Past, q.Blocks = prefix+past, append(slices.Clone(shared), r.blocks[len(shared)+i])
+				}
+			}
+			for _, row := range r.forward(step) {
+				rows = append(rows, slices.Clone(row))
+			}
+			sharing := slices.ContainsFunc(c.step.runs, func(run sharedRun) bool { return run.parts > 0 })
+			if want := past%2 == 0 && processors == 1; sharing != want {
+				t.Errorf("step %d with %d multiprocessors: %+v", past, processors, c.step.runs)
+			}
+		}
+		return rows
+	}
+	want := run(64)
+	for i, row := range run(1) {
+		if err := computetest.SameBits(row, want[i]); err != nil {
+			t.Errorf("row %d: %v", i, err)
+		}
+	}
+}
+
 // byLayer puts outputs of chunks, in each those of one layer after the other, in the order of layers.
 func byLayer(x []float32, chunks []int, width int) []float32 {
 	var layers [computetest.LookbackLayers][]float32

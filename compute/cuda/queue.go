@@ -32,8 +32,9 @@ func (c *CUDA) flush() error {
 	queue := c.queue
 	c.queue = c.queue[:0]
 	c.pool.aside.behind = true
-	heads := headsOf(queue)
-	c.step.divide(heads.Query/heads.KV, manyRows(c.pool.shape.HeadDim), fewBlocks*c.device.Multiprocessor/heads.KV)
+	heads, windows := headsOf(queue)
+	blocks := fewBlocks * c.device.Multiprocessor / heads.KV
+	c.step.divide(heads.Query/heads.KV, manyRows(c.pool.shape.HeadDim), blocks, windows)
 	c.sendStep()
 	bucket := c.step.bucketOf()
 	whole := queue[0].op == opAngles && queue[len(queue)-1].op == opLogits && c.step.outputs == c.step.rows
@@ -44,14 +45,15 @@ func (c *CUDA) flush() error {
 	return c.runGraph(queue, bucket)
 }
 
-// headsOf returns the heads of attention.
-func headsOf(queue []command) compute.Heads {
+// headsOf returns the heads of attention, and whether a layer has a window.
+func headsOf(queue []command) (heads compute.Heads, windows bool) {
+	heads = compute.Heads{Query: 1, KV: 1}
 	for i := range queue {
-		if queue[i].op == opAttend {
-			return queue[i].heads
+		if q := &queue[i]; q.op == opAttend {
+			heads, windows = q.heads, windows || q.window > 0
 		}
 	}
-	return compute.Heads{Query: 1, KV: 1}
+	return heads, windows
 }
 
 // runGraph replays the graph of a bucket. If there is none, or one of other

@@ -178,6 +178,7 @@ type attentionItems struct {
 	few, many int
 	fewRows   int // the most query rows of an item of few
 	combines  int
+	runs      []sharedRun
 	items     [2][][8]int32 // few, many
 	unions    [][4]int32
 }

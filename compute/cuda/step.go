@@ -120,10 +120,13 @@ func (s *stepData) fill(step *compute.Step, ropes []compute.Rope) {
 }
 
 // divide appends the items of attention with group query heads to a key, manyRows
-// query rows to an item of a prompt, and the given blocks of threads for each key head.
-func (s *stepData) divide(group, manyRows, blocks int) {
-	s.layOut(group, manyRows, blocks)
+// query rows to an item of a prompt, and the given blocks of threads for each key head. In some layers of a model with
+// windows rows do not look at all of their context.
+func (s *stepData) divide(group, manyRows, blocks int, windows bool) {
+	blocks = max(1, blocks)
 	s.ints = s.ints[:s.base]
+	s.findRuns(group, blocks, windows)
+	s.layOut(group, manyRows, blocks)
 	at := func(field int) { s.ints[field] = int32(len(s.ints)) }
 	at(atFewItems)
 	s.few = s.appendFew(s.items[0])
@@ -146,12 +149,11 @@ func (s *stepData) append8(items [][8]int32) int {
 
 // appendFew appends items with the blocks of their first partition.
 func (s *stepData) appendFew(items [][8]int32) int {
-	const blocks = partition / compute.BlockTokens
 	for _, it := range items {
 		s.ints = append(s.ints, it[:]...)
 		end := (int(it[1]+it[2]) + compute.BlockTokens - 1) / compute.BlockTokens
-		for b := range blocks {
-			if at := int(it[5])*blocks + b; at < end {
+		for b := range partitionBlocks {
+			if at := int(it[5])*partitionBlocks + b; at < end {
 				s.ints = append(s.ints, s.ints[int(it[3])+at])
 			} else {
 				s.ints = append(s.ints, 0)
@@ -187,44 +189,71 @@ func (s *stepData) fillRopes(ropes []compute.Rope) {
 
 // layOut divides attention into items. A sequence with few query rows has one
 // item for each partition of its context, whose results are united afterwards,
-// as long as there is room for them and that spreads the work; others have one for each
+// as long as there is room for them and that spreads the work, and sequences that share
+// partitions have these together; others have one for each
 // manyRows query rows. All give the same bits.
 func (s *stepData) layOut(group, manyRows, blocks int) {
 	s.items[0], s.items[1], s.unions = s.items[0][:0], s.items[1][:0], s.unions[:0]
 	s.fewRows = 0
-	partials, share := 0, s.partitionsEach(group, max(1, blocks))
-	for i := range s.seqs {
-		q := &s.seqs[i]
-		parts := (q.past + q.rows + partition - 1) / partition
-		item := [8]int32{int32(q.row), int32(q.rows), int32(q.past), int32(q.table), 0, 0, int32(parts), -1}
-		switch {
-		case q.rows*group > queryRows:
-			for row := 0; row < q.rows*group; row += manyRows {
-				item[4] = int32(row)
-				s.items[1] = append(s.items[1], item)
-			}
-		case parts <= share || partials+parts*q.rows > maxPartials:
-			s.fewRows = max(s.fewRows, q.rows*group)
-			s.items[0] = append(s.items[0], item)
-			for r := range q.rows {
-				s.unions = append(s.unions, [4]int32{int32(q.row + r)})
-			}
-		default:
-			s.fewRows = max(s.fewRows, q.rows*group)
-			partials = s.split(item, q, parts, partials)
+	each := s.partitionsEach(group, blocks)
+	partials := s.layOutShared(group, each)
+	for i := range s.runs {
+		run := &s.runs[i]
+		if run.parts > 0 {
+			continue
+		}
+		for j := range run.seqs {
+			partials = s.layOutAlone(&s.seqs[run.first+j], group, manyRows, each, partials)
 		}
 	}
 	s.longestFirst()
 }
 
+// layOutAlone appends the items of a sequence that shares nothing, and returns how many results are kept then.
+func (s *stepData) layOutAlone(q *seqPlace, group, manyRows, each, partials int) int {
+	parts := q.parts()
+	item := [8]int32{int32(q.row), int32(q.rows), int32(q.past), int32(q.table), 0, 0, int32(parts), -1}
+	if !q.few(group) {
+		for row := 0; row < q.rows*group; row += manyRows {
+			item[4] = int32(row)
+			s.items[1] = append(s.items[1], item)
+		}
+		return partials
+	}
+	s.fewRows = max(s.fewRows, q.rows*group)
+	if parts > each && partials+parts*q.rows <= maxPartials {
+		return s.split(item, q, parts, partials)
+	}
+	s.items[0] = append(s.items[0], item)
+	for r := range q.rows {
+		s.unions = append(s.unions, [4]int32{int32(q.row + r)})
+	}
+	return partials
+}
+
+// parts is how many partitions the context of a sequence has after the step.
+func (q *seqPlace) parts() int { return (q.past + q.rows + partition - 1) / partition }
+
+// few reports whether the kernel for few query rows takes those of a sequence.
+func (q *seqPlace) few(group int) bool { return q.rows*group <= queryRows }
+
+// partitions is how many partitions are read for sequences with few query rows, if none are shared.
+func (s *stepData) partitions(group int) int {
+	all := 0
+	for i := range s.seqs {
+		if q := &s.seqs[i]; q.few(group) {
+			all += q.parts()
+		}
+	}
+	return all
+}
+
 // partitionsEach is how many partitions of few query rows there are for each of the
 // blocks of threads.
 func (s *stepData) partitionsEach(group, blocks int) int {
-	all := 0
-	for i := range s.seqs {
-		if q := &s.seqs[i]; q.rows*group <= queryRows {
-			all += (q.past + q.rows + partition - 1) / partition
-		}
+	all := s.partitions(group)
+	for _, run := range s.runs {
+		all -= (run.seqs - 1) * run.parts
 	}
 	return max(1, (all+blocks-1)/blocks)
 }
@@ -248,6 +277,9 @@ func (s *stepData) longestFirst() {
 		m[i], m[j] = m[j], m[i]
 	}
 }
+
+// partitionBlocks is how many blocks a partition has.
+const partitionBlocks = partition / compute.BlockTokens
 
 // maxPartials bounds the results of partitions that are kept in a step.
 const maxPartials = 8192

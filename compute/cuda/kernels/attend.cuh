@@ -5,7 +5,8 @@
 
 // An item of attention is some query rows of one sequence over some partitions
 // of its context. Query rows are counted token by token, in each the heads of a
-// group one after the other.
+// group one after the other. Sequences next to each other in the step that share leading
+// partitions are one sequence to the items of these, whose tokens all see them whole.
 enum ItemField {
 	ITEM_ROW,       // the sequence's first row in the step
 	ITEM_TOKENS,    // how many it has
@@ -441,18 +442,21 @@ template <int D, int WARPS, int STAGES> FORCE void attend_many(const AttendArgs 
 	copy_wait<0>();
 }
 
-// put_few writes the results of 16 query rows, of which each warp has some columns, and
-// of a part of a context its state.
+// put_state writes the state of a query row of an item whose result is partial. Of a context that a window
+// has hidden from the row, it is that of no keys.
+FORCE void put_state(const AttendArgs &a, const Item &it, int qr, int group, int head, State state) {
+	u64 at = (u64)(it.fields[ITEM_PARTIAL] + qr / group) * a.queries + head * group + qr % group;
+	a.states[2 * at] = state.top, a.states[2 * at + 1] = state.sum;
+}
+
+// put_few writes the results of 16 query rows, of which each warp has some columns.
 template <int COLUMNS> FORCE void put_few(const AttendArgs &a, const Item &it, int group, int head, const Row *row,
-	const float (*all)[4], const float *top, const float *sum) {
+	const float (*all)[4]) {
 	int lane = threadx % 32, warp = threadx / 32, g = lane / 4, t = lane % 4, partial = it.fields[ITEM_PARTIAL];
 	UNROLL for (int i = 0; i < 2; i++) {
 		int qr = g + 8 * i;
 		if (qr >= it.rows) continue;
-		if (partial >= 0 && warp == 0 && t == 0) { // a window may have ended before the partition
-			u64 at = (u64)(partial + qr / group) * a.queries + head * group + qr % group;
-			a.states[2 * at] = top[i], a.states[2 * at + 1] = sum[i];
-		}
+		if (partial >= 0 && warp == 0 && t == 0) put_state(a, it, qr, group, head, row[i].all);
 		if (!row[i].begun) continue;
 		float inverse = partial < 0 ? 1.0f / row[i].all.sum : 1.0f;
 		UNROLL for (int n = 0; n < COLUMNS; n++)
@@ -493,7 +497,6 @@ template <int D, int STAGES> FORCE void attend_few(const AttendArgs &a) {
 			q[k] = load_matrices(shared_address(memory + queriesAt) + piece_at<D>(lane / 8 % 2, 2 * k + lane / 16) + lane % 8 * 16);
 		Row row[2] = {row_at(a, it, g, group), row_at(a, it, g + 8, group)};
 		float all[columns][4];
-		float partTop[2] = {0, 0}, partSum[2] = {0, 0};
 		for (int p = it.begin / PARTITION; p * PARTITION < it.limit; p++) {
 			int from = feed.first_tile(p), to = feed.tiles(p);
 			float s[4][4], top[2] = {-__builtin_inff(), -__builtin_inff()};
@@ -566,7 +569,6 @@ template <int D, int STAGES> FORCE void attend_few(const AttendArgs &a) {
 				}
 			}
 			UNROLL for (int i = 0; i < 2; i++) {
-				partTop[i] = top[i], partSum[i] = sum[i];
 				if (sum[i] == 0) continue;
 				float left = 0, right = 1;
 				State now = {top[i], sum[i]};
@@ -578,7 +580,7 @@ template <int D, int STAGES> FORCE void attend_few(const AttendArgs &a) {
 					all[n][c] = again ? __builtin_fmaf(all[n][c], left, out[n][c] * right) : out[n][c];
 			}
 		}
-		put_few<columns>(a, it, group, head, row, all, partTop, partSum);
+		put_few<columns>(a, it, group, head, row, all);
 		copy_wait<0>();
 		sync_block();
 	}

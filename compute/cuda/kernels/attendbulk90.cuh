@@ -46,18 +46,15 @@ template <int STAGES> struct Turn {
 template <int EIGHTS> struct FewState {
 	Row row[2 * EIGHTS];
 	float all[EIGHTS][4]; // what was united, of two columns and two queries
-	float top[2 * EIGHTS], sum[2 * EIGHTS]; // of the last partition
 };
 
-// put_bulk writes the results of an item, of which a warp has sixteen columns, and of a part of a context its state.
+// put_bulk writes the results of an item, of which a warp has sixteen columns.
 template <int EIGHTS> FORCE void put_bulk(const AttendArgs &a, const Item &it, int group, int head, const FewState<EIGHTS> &f) {
 	int lane = threadx % 32, warp = threadx / 32, g = lane / 4, t = lane % 4, odd = g & 1, partial = it.fields[ITEM_PARTIAL];
 	UNROLL for (int e = 0; e < EIGHTS; e++) {
 		UNROLL for (int i = 0; i < 2; i++) {
 			int qr = e * 8 + 2 * t + i;
-			if (partial < 0 || warp > 0 || g > 0 || qr >= it.rows) continue; // a window may have ended before the partition
-			u64 at = (u64)(partial + qr / group) * a.queries + head * group + qr % group;
-			a.states[2 * at] = f.top[2 * e + i], a.states[2 * at + 1] = f.sum[2 * e + i];
+			if (partial >= 0 && warp == 0 && g == 0 && qr < it.rows) put_state(a, it, qr, group, head, f.row[2 * e + i].all);
 		}
 		float inverse[2] = {1, 1};
 		if (partial < 0) UNROLL for (int i = 0; i < 2; i++) inverse[i] = 1.0f / f.row[2 * e + i].all.sum;
@@ -148,10 +145,7 @@ template <int D, int STAGES, int TYPE, int EIGHTS> FORCE void attend_bulk(const 
 		UNROLL for (int e = 0; e < EIGHTS; e++) UNROLL for (int k = 0; k < D / 32; k++)
 			q[e][k] = load_matrices(shared_address(memory) + piece_at<D>(e, 4 * k) + lane * 16);
 		FewState<EIGHTS> f;
-		UNROLL for (int i = 0; i < 2 * EIGHTS; i++) {
-			f.row[i] = row_at(a, it, i / 2 * 8 + 2 * t + i % 2, group);
-			f.top[i] = f.sum[i] = 0;
-		}
+		UNROLL for (int i = 0; i < 2 * EIGHTS; i++) f.row[i] = row_at(a, it, i / 2 * 8 + 2 * t + i % 2, group);
 		// Scales of the lane's two keys of both spans and of their values. Those of a partition are asked for while the one
 		// before it is being computed.
 		u16 keyScales[2 * spans], valueScales[2 * spans];
@@ -277,7 +271,6 @@ template <int D, int STAGES, int TYPE, int EIGHTS> FORCE void attend_bulk(const 
 				give();
 			}
 			UNROLL for (int i = 0; i < 2 * EIGHTS; i++) {
-				f.top[i] = top[i], f.sum[i] = sum[i];
 				if (sum[i] == 0) continue;
 				float left = 0, right = 1;
 				State now = {top[i], sum[i]};
