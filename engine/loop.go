@@ -114,6 +114,7 @@ func (l *loop) pass(plan *sched.Plan) {
 	l.cache.worked = true
 	whole := l.copy(plan.Copies)
 	l.holdBack(plan)
+	plan.GroupPrefixes()
 	if whole && len(plan.Parts) > 0 && l.mayFly(plan) {
 		l.launch(plan)
 		l.landDue()
