@@ -16,9 +16,9 @@ import (
 )
 
 // A Load is what passes are measured with: a prompt, or a pass with one new token
-// for each of Batch sequences of Context tokens.
+// for each of Batch sequences of Context tokens, of which all begin with the same Shared ones.
 type Load struct {
-	Prompt, Batch, Context int
+	Prompt, Batch, Context, Shared int
 	// Special has every token of a batch chosen with penalties of 512 tokens, a mask of half of the
 	// vocabulary, and the log-probabilities of the five best.
 	Special bool
@@ -32,10 +32,14 @@ func (l Load) String() string {
 	if l.Prompt > 0 {
 		return fmt.Sprintf("prefill %d", l.Prompt)
 	}
+	text := fmt.Sprintf("decode batch %d, context %d", l.Batch, l.Context)
 	if l.Special {
-		return fmt.Sprintf("decode batch %d, context %d, special", l.Batch, l.Context)
+		text += ", special"
 	}
-	return fmt.Sprintf("decode batch %d, context %d", l.Batch, l.Context)
+	if l.Shared > 0 {
+		text += fmt.Sprintf(", %d shared", l.Shared)
+	}
+	return text
 }
 
 // A Result is the median time of a pass.
@@ -205,7 +209,11 @@ func (l Load) step(vocab int) *compute.Step {
 	for i := range max(l.Batch, 1) {
 		seq := compute.Seq{Row: len(s.Tokens), Rows: rows, Past: l.Context}
 		for b := range per {
-			seq.Blocks = append(seq.Blocks, int32(i)*per+b)
+			owner := int32(i)
+			if int(b) < l.Shared/compute.BlockTokens {
+				owner = 0
+			}
+			seq.Blocks = append(seq.Blocks, owner*per+b)
 		}
 		for j := range rows {
 			s.Tokens = append(s.Tokens, parley.Token((i*7919+j*104729)%vocab))

@@ -42,7 +42,8 @@ the device chooses while the next pass is already queued, as the engine does it.
 
 A load is pPROMPT (p8000: a prompt of 8,000 tokens), or dBATCHxCONTEXT (d32x512: 32
 sequences with 512 tokens each behind them), or sBATCHxCONTEXT: the same with penalties, a mask
-and log-probabilities for every token. A model is a shape, a type of weights, and, if it is
+and log-probabilities for every token. With /SHARED at the end (d32x2560/2048) the first
+tokens of all sequences are the same, in the same blocks. A model is a shape, a type of weights, and, if it is
 not that of --kv-type, one of the key/value pool.
 
 Without --model and --load every load with a bar for one H200 is measured, and the command
@@ -63,21 +64,23 @@ fails if a bar is missed.`,
 	return cmd
 }
 
-// parseLoad reads pPROMPT or dBATCHxCONTEXT.
+// parseLoad reads pPROMPT, dBATCHxCONTEXT or sBATCHxCONTEXT, of which the latter may end with /SHARED.
 func parseLoad(text string) (l gpu.Load, err error) {
+	l.Special = strings.HasPrefix(text, "s")
 	if rest, ok := strings.CutPrefix(text, "p"); ok {
 		l.Prompt, err = strconv.Atoi(rest)
-	} else if rest, ok := strings.CutPrefix(text, "d"); ok {
-		_, err = fmt.Sscanf(rest, "%dx%d", &l.Batch, &l.Context)
-	} else if rest, ok := strings.CutPrefix(text, "s"); ok {
-		l.Special = true
-		_, err = fmt.Sscanf(rest, "%dx%d", &l.Batch, &l.Context)
-	} else {
+	} else if text == "" || !strings.Contains("ds", text[:1]) {
 		err = fmt.Errorf("expected a letter")
+	} else if of, shared, ok := strings.Cut(text[1:], "/"); ok {
+		if l.Shared, err = strconv.Atoi(shared); err == nil {
+			_, err = fmt.Sscanf(of, "%dx%d", &l.Batch, &l.Context)
+		}
+	} else {
+		_, err = fmt.Sscanf(of, "%dx%d", &l.Batch, &l.Context)
 	}
-	if err != nil || l.Tokens() < 1 || l.Context < 0 {
-		return l, fmt.Errorf("load %q: expected pPROMPT, dBATCHxCONTEXT or sBATCHxCONTEXT, as in p8000 or d32x512",
-			text)
+	if err != nil || l.Tokens() < 1 || l.Shared < 0 || l.Context < l.Shared {
+		return l, fmt.Errorf("load %q: expected pPROMPT, dBATCHxCONTEXT[/SHARED] or sBATCHxCONTEXT[/SHARED], as in "+
+			"p8000, d32x512 or d32x2560/2048", text)
 	}
 	return l, nil
 }
