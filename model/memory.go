@@ -1,6 +1,8 @@
 package model
 
 import (
+	"slices"
+
 	"parley/compute"
 	"parley/model/weights"
 )
@@ -30,6 +32,15 @@ func KVShape(cfg *weights.Config, blocks int, kind compute.KVType) compute.KVSha
 		Blocks:  blocks,
 		Type:    kind,
 	}
+}
+
+// Window returns how many tokens, itself included, a token looks back on at most in every layer; 0 if that has no
+// bound in some layer.
+func Window(cfg *weights.Config) int {
+	if slices.Contains(cfg.Sliding, false) {
+		return 0
+	}
+	return cfg.SlidingWindow
 }
 
 // ActivationBytes returns what Load takes for activations, apart from the

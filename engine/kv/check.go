@@ -42,6 +42,12 @@ func (k *checker) tables() {
 		k.bad(t.place != i+1, "table %d believes it is table %d", i, t.place-1)
 		k.bad(len(t.nodes) != len(t.Blocks), "table %d has %d nodes and %d blocks", i, len(t.nodes), len(t.Blocks))
 		for j, id := range t.nodes {
+			if id == 0 {
+				k.bad(j < t.sealed || j >= t.trimmed || j+1 == len(t.nodes) || t.Blocks[j] != t.Blocks[j+1],
+					"table %d has no block at %d, but %d with a name, and looks at those from %d on", i, j, t.sealed,
+					t.trimmed)
+				continue
+			}
 			n := &k.c.tree.nodes[id]
 			k.refs[id]++
 			k.bad(t.Blocks[j] != n.slot || n.tier != Device,
@@ -185,6 +191,9 @@ func (c *Cache) rebuild() {
 	c.tree.nodes[0] = node{}
 	for _, t := range c.tables {
 		for i, id := range t.nodes {
+			if id == 0 { // it was trimmed
+				continue
+			}
 			n := &c.tree.nodes[id]
 			if !used[id] {
 				*n = node{

@@ -18,6 +18,9 @@
 // free. A table holds the whole path from the root, so the ancestors of a block
 // in use are in use, and every cached block can be evicted from the leaves up.
 //
+// Where every layer of a model has a sliding window, the first blocks of a sequence can be taken from it while it
+// continues, when memory is short; see [Cache.Trim].
+//
 // # What is evicted
 //
 // Cached blocks that were last used together, by one request, and have the

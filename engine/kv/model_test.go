@@ -36,6 +36,7 @@ type modelSeq struct {
 	tokens   []parley.Token
 	prompt   int
 	computed int
+	unseen   int // leading tokens that it does not look at again
 	salt     parley.Salt
 	hashes   []parley.BlockHash
 	table    Table
@@ -43,15 +44,16 @@ type modelSeq struct {
 
 // A world is a cache, the memory it decides about and what the model expects.
 type world struct {
-	t    *testing.T
-	rng  *rand.Rand
-	c    *Cache
-	mem  fakeMemory
-	seqs []*modelSeq
-	now  time.Time
-	held map[string]bool // what the events say can be found
-	seen uint64
-	disk []DiskBlock // what was written to each slot of the disk
+	t       *testing.T
+	rng     *rand.Rand
+	c       *Cache
+	mem     fakeMemory
+	seqs    []*modelSeq
+	trimmed int
+	now     time.Time
+	held    map[string]bool // what the events say can be found
+	seen    uint64
+	disk    []DiskBlock // what was written to each slot of the disk
 }
 
 // do makes the copies that were decided.
@@ -71,6 +73,7 @@ func (w *world) do() {
 // own context, and the events must add up to what can be found.
 func TestRandomLife(t *testing.T) {
 	var sum Stats
+	trimmed := 0
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		cfg := Config{
@@ -96,6 +99,10 @@ func TestRandomLife(t *testing.T) {
 		}
 		w.finish()
 		sum.add(c.Stats())
+		trimmed += w.trimmed
+	}
+	if trimmed < 500 {
+		t.Errorf("trimming has freed %d blocks", trimmed)
 	}
 	if slices.Contains(sum.Misses[:], 0) || slices.Contains(sum.HitBlocks[:], 0) ||
 		slices.Contains(sum.Evicted[:], 0) || sum.Deduplicated == 0 || sum.RetainRefused == 0 {
@@ -128,8 +135,10 @@ func (w *world) step() {
 		i := w.rng.IntN(len(w.seqs))
 		w.c.Release(&w.seqs[i].table, w.now)
 		w.seqs = slices.Delete(w.seqs, i, i+1)
-	case op == 18:
+	case op == 18 && w.rng.IntN(2) == 0:
 		w.c.setBudget(&w.c.accounts.tenants, fmt.Sprint(w.rng.IntN(3)), w.rng.IntN(w.c.cfg.Blocks))
+	case op == 18 && len(w.seqs) > 0:
+		w.trim(w.seqs[w.rng.IntN(len(w.seqs))])
 	case w.rng.IntN(3) > 0:
 		w.c.Backup(w.rng.IntN(10))
 	case w.rng.IntN(4) > 0:
@@ -206,9 +215,21 @@ func (w *world) compute(q *modelSeq) {
 	}
 }
 
+// trim lets a sequence look at some of its latest tokens alone from now on.
+func (w *world) trim(q *modelSeq) {
+	window := 1 + w.rng.IntN(10)
+	q.unseen = max(q.unseen, q.computed-window)
+	free := w.c.Use(Device).Free
+	freed := w.c.Trim(&q.table, q.unseen/w.c.cfg.BlockTokens)
+	if now := w.c.Use(Device).Free; now != free+freed {
+		w.t.Errorf("trimming frees %d blocks, but %d are free after %d", freed, now, free)
+	}
+	w.trimmed += freed
+}
+
 func (w *world) fork(q *modelSeq) {
 	child := &modelSeq{tokens: slices.Clone(q.tokens[:q.computed]), prompt: q.prompt, computed: q.computed,
-		salt: q.salt}
+		unseen: q.unseen, salt: q.salt}
 	child.extendHashes(w.c.cfg.BlockTokens)
 	if w.c.Fork(&q.table, &child.table, q.computed, w.now) {
 		w.seqs = append(w.seqs, child)
@@ -222,7 +243,7 @@ func (w *world) verify() {
 	}
 	size := w.c.cfg.BlockTokens
 	for _, q := range w.seqs {
-		for pos := range q.computed {
+		for pos := q.unseen; pos < q.computed; pos++ {
 			slot := q.table.Blocks[pos/size]
 			if got, want := w.mem[Device][slot][pos%size], contentOf(0, q.tokens[:pos+1]); got != want {
 				w.t.Errorf("block %d does not hold position %d of %v", slot, pos, q.tokens)
@@ -315,7 +336,7 @@ func TestRepair(t *testing.T) {
 		if u := s.c.Use(Device); u.InUse != 5 || !slices.Equal(before, s.seqs["a"].table.Blocks) {
 			t.Errorf("after %s: %+v, blocks %v, were %v", name, u, s.seqs["a"].table.Blocks, before)
 		}
-		play("release a\nrelease b\nadmit again aabbcc")
+		play("trim b 2\nrelease a\nrelease b\nadmit again aabbcc")
 		if err := s.c.Check(); err != nil || len(s.seqs["again"].table.Blocks) != 3 {
 			t.Errorf("after %s life does not go on: %v", name, err)
 		}

@@ -19,7 +19,9 @@ func (c *Cache) Suspend(t *Table, retain time.Duration, now time.Time) {
 	c.stats.ReleasedTokens += uint64(t.tokens)
 	at := len(t.nodes) - 1
 	for ; at >= 0 && !c.tree.nodes[t.nodes[at]].sealed; at-- {
-		c.unuse(t.nodes[at])
+		if id := t.nodes[at]; id != 0 {
+			c.unuse(id)
+		}
 	}
 	c.cachePath(t, at)
 	c.delist(t)

@@ -18,7 +18,7 @@ import (
 //	at SECONDS
 //	admit NAME TEXT [room=N] [tenant=NAME] [class=NAME] [salt=NAME] [retain=SECONDS]
 //	compute NAME [TEXT]     append the text, grow, and seal every full block
-//	grow NAME N | fork NAME CHILD | release NAME
+//	grow NAME N | trim NAME BLOCKS | fork NAME CHILD | release NAME
 //	snapshot | since N
 func TestScripts(t *testing.T) {
 	scripttest.Run(t, func(run *scripttest.Script) func(scripttest.Words) { return newScript(run).execute })
@@ -152,6 +152,8 @@ func (s *script) onSeq(words scripttest.Words) {
 		s.compute(q)
 	case "grow":
 		s.Say("%t; blocks %v", s.c.Grow(&q.table, n, s.now), q.table.Blocks)
+	case "trim":
+		s.Say("%d freed; blocks %v, %d sealed", s.c.Trim(&q.table, n), q.table.Blocks, q.table.Sealed())
 	case "fork":
 		child := &scriptSeq{text: q.text, salt: q.salt}
 		if !s.c.Fork(&q.table, &child.table, len(q.text), s.now) {

@@ -99,21 +99,28 @@ type Move struct {
 // [Cache.Admit] or [Cache.Fork]; after [Cache.Release] it can be used again.
 type Table struct {
 	// Blocks are the device blocks of the sequence in order of position. Only
-	// the cache changes them, and it may do so in every operation.
+	// the cache changes them, and it may do so in every operation. After [Cache.Trim]
+	// another block of the sequence stands in place of one that is gone.
 	Blocks []int32
 
 	sealed  int // leading blocks that have their name
 	nodes   []int32
 	private bool // never sealed again: a block of it could not be indexed or shared
+	trimmed int  // leading blocks that nothing looks at; the nodes of those that are gone are 0
 	tokens  int  // what it was grown for
 	prompt  int  // tokens
 	place   int  // 1 + place in Cache.tables
 
 	owner
-	from      origin
-	size      int
-	revived   []uint8 // hits of the ghosts that follow the cached prefix
-	revivedAt int
+	from    origin
+	size    int
+	revived revival
+}
+
+// A revival has the hits of the ghosts that follow the cached prefix of a prompt, from a block on.
+type revival struct {
+	from int
+	hits []uint8
 }
 
 // An owner is whose blocks a table has, and for how long they should be kept.

@@ -102,7 +102,12 @@ func (c *Cache) Admit(t *Table, claim *Claim, tokens int, now time.Time) (Admiss
 
 // open registers the table and whose it is.
 func (c *Cache) open(t *Table, claim *Claim) {
-	*t = Table{Blocks: t.Blocks[:0], nodes: t.nodes[:0], revived: t.revived[:0], prompt: claim.tokens()}
+	*t = Table{
+		Blocks:  t.Blocks[:0],
+		nodes:   t.nodes[:0],
+		prompt:  claim.tokens(),
+		revived: revival{hits: t.revived.hits[:0]},
+	}
 	t.retain = min(claim.Retain, c.cfg.RetainMax)
 	t.tenant, t.class = c.accounts.tenants.open(claim.Tenant), c.accounts.classes.open(claim.Class)
 	c.joinClass(t.tenant, t.class)
@@ -156,14 +161,14 @@ func (c *Cache) characterise(t *Table, claim *Claim, found int) {
 		last = c.tree.nodes[c.tree.path[found-1]].hits
 	}
 	known := found
-	t.revivedAt = found
+	t.revived.from = found
 	for known < full {
 		hits, ok := c.recall(&claim.Hashes[known])
 		if !ok {
 			break
 		}
 		last = min(hits, 254) + 1
-		t.revived = append(t.revived, last)
+		t.revived.hits = append(t.revived.hits, last)
 		known++
 	}
 	t.from = originOf(known, full, last)
@@ -227,8 +232,8 @@ func (c *Cache) grow(t *Table, tokens int) bool {
 		if !ok {
 			return false
 		}
-		if i := len(t.nodes) - t.revivedAt; i >= 0 && i < len(t.revived) {
-			c.tree.nodes[id].hits = t.revived[i]
+		if i := len(t.nodes) - t.revived.from; i >= 0 && i < len(t.revived.hits) {
+			c.tree.nodes[id].hits = t.revived.hits[i]
 		}
 		t.nodes = append(t.nodes, id)
 		t.Blocks = append(t.Blocks, c.tree.nodes[id].slot)
@@ -347,13 +352,15 @@ func (c *Cache) Fork(parent, child *Table, tokens int, now time.Time) bool {
 		partial && c.Available() == 0 {
 		return false
 	}
-	nodes, blocks, revived := child.nodes[:0], child.Blocks[:0], child.revived[:0]
+	nodes, blocks, revived := child.nodes[:0], child.Blocks[:0], child.revived.hits[:0]
 	*child = *parent
-	child.nodes, child.Blocks, child.revived = append(nodes, parent.nodes[:full]...), append(blocks,
+	child.nodes, child.Blocks, child.revived.hits = append(nodes, parent.nodes[:full]...), append(blocks,
 		parent.Blocks[:full]...), revived
 	child.sealed, child.tokens = min(parent.sealed, full), tokens
 	for _, id := range child.nodes {
-		c.tree.nodes[id].refs++
+		if id != 0 {
+			c.tree.nodes[id].refs++
+		}
 	}
 	c.enlist(child)
 	if partial {
@@ -362,5 +369,6 @@ func (c *Cache) Fork(parent, child *Table, tokens int, now time.Time) bool {
 		c.copies.moves = append(c.copies.moves,
 			Move{From: Device, To: Device, FromSlot: parent.Blocks[full], ToSlot: c.tree.nodes[id].slot})
 	}
+	child.standIn()
 	return true
 }

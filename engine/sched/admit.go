@@ -24,7 +24,7 @@ func (s *Scheduler) admit(now time.Time) Wait {
 		}
 		if why := s.begin(q, now); why == ForTurn {
 			s.waiting = slices.Delete(s.waiting, i, i+1)
-		} else if !(why == ForMemory && s.yieldIntake(now)) && !s.reclaim(q, now) {
+		} else if !(why == ForMemory && (s.trim() || s.yieldIntake(now))) && !s.reclaim(q, now) {
 			return why
 		}
 	}

@@ -36,6 +36,9 @@ type Config struct {
 	// TenantShares is the part, 0 to 1, of the pool that each tenant of a class may keep
 	// cached before it is evicted ahead of others; 0 is what Cache says for all.
 	TenantShares [parley.Classes]float64
+	// Window is how many tokens, itself included, a token looks back on at most in every layer of the model; 0 if
+	// that has no bound in some layer.
+	Window int
 	// Cache says how the pool is shared; its sizes are set from this config.
 	Cache kv.Config
 	// AgeMax is how long a request waits before it goes ahead of every class, if its

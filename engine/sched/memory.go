@@ -17,7 +17,7 @@ func (s *Scheduler) room(q *Seq, tokens int, now time.Time) bool {
 		if needs <= 0 || needs <= s.cache.Available()-s.lent(q.Class) && s.cache.Grow(&q.Table, tokens, now) {
 			return true
 		}
-		if s.yieldIntake(now) {
+		if s.trim() || s.yieldIntake(now) {
 			continue
 		}
 		victim := s.victim(q)
@@ -26,6 +26,18 @@ func (s *Scheduler) room(q *Seq, tokens int, now time.Time) bool {
 			return false
 		}
 	}
+}
+
+// trim frees blocks that running sequences will not look at again, if the model has windows in all layers. It reports
+// whether there were any.
+func (s *Scheduler) trim() bool {
+	freed := 0
+	for _, q := range s.running {
+		if s.cfg.Window > 0 {
+			freed += s.cache.Trim(&q.Table, max(0, q.Computed-s.cfg.Window)/kv.BlockTokens)
+		}
+	}
+	return freed > 0
 }
 
 // victim returns who makes room for q: a sequence that is paused, else one in
@@ -104,7 +116,7 @@ func (s *Scheduler) lent(but parley.Class) (n int) {
 	}
 	var held [parley.Classes]int
 	for _, q := range s.running {
-		held[q.Class] += len(q.Table.Blocks)
+		held[q.Class] += q.Table.Held()
 	}
 	for i, share := range s.cfg.Reserve {
 		if parley.Class(i) != but {

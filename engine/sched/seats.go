@@ -74,7 +74,7 @@ func (s *Scheduler) yields(q *Seq, now time.Time) (victim *Seq) {
 			continue
 		}
 		held[v.Class] -= 1 + v.Forks
-		seats, memory = seats-1-v.Forks, memory-len(v.Table.Blocks)
+		seats, memory = seats-1-v.Forks, memory-v.Table.Held()
 		if victim == nil || v.yieldsBefore(victim) {
 			victim = v
 		}

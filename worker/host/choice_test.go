@@ -375,7 +375,7 @@ func openShape(t *testing.T, name, quant string) func() (*weights.Checkpoint, er
 	if err != nil {
 		t.Fatal(err)
 	}
-	shape.Config.Context = 131072
+	shape.Config.Context, shape.Config.Vocab = 131072, max(shape.Config.Vocab, 8192) // those of polly-mini
 	random, err := weights.RandomCheckpoint(shape, kind, 1)
 	if err != nil {
 		t.Fatal(err)

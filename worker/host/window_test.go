@@ -1,0 +1,72 @@
+package host
+
+import (
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+
+	"parley"
+)
+
+// TestWindowsFreeBlocks answers requests that together need several times the memory there is, with a model whose every
+// layer has a window of 64 tokens: prompts in chunks, some beginning alike, several choices, guesses, greedily and
+// with seeds. As sequences leave behind what they do not look at again, none is preempted, and the tokens are those
+// of a host with room for all.
+func TestWindowsFreeBlocks(t *testing.T) {
+	const pool, most = 1536, 700
+	open := openShape(t, "tiny-mistral", "bf16")
+	start := func(tokens int) *Host {
+		ck, err := open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return startHost(t, ck, Config{Name: "windows", ContextTokens: 2048, KVTokens: tokens, StepTokens: 64})
+	}
+	rng := rand.New(rand.NewPCG(64, 1))
+	var requests []*parley.Request
+	for i := range 8 {
+		r := &parley.Request{MaxTokens: most - 250, Stop: parley.Stop{IgnoreEnd: true}, Choices: 1 + i%4/3}
+		for range 30 + i*30 {
+			r.Prompt = append(r.Prompt, parley.Token(4+rng.IntN(400)))
+		}
+		if i%3 == 2 {
+			copy(r.Prompt, requests[i-1].Prompt)
+		}
+		if i%2 == 1 {
+			r.Sampling = parley.Sampling{Temperature: 1, Seed: uint64(i)}
+		}
+		requests = append(requests, r)
+	}
+	run := func(h *Host) [][]parley.Token {
+		answers := make([][]parley.Token, len(requests))
+		var work sync.WaitGroup
+		for i, r := range requests {
+			work.Go(func() {
+				choices := make([][]parley.Token, r.Choices)
+				for d, err := range h.Generate(t.Context(), r) {
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					choices[d.Choice] = append(choices[d.Choice], d.Tokens...)
+				}
+				answers[i] = slices.Concat(choices...)
+			})
+		}
+		work.Wait()
+		return answers
+	}
+	want := run(start(64 << 10))
+	h := start(pool)
+	got := run(h)
+	for i := range requests {
+		if len(want[i]) != requests[i].Choices*requests[i].MaxTokens || !slices.Equal(got[i], want[i]) {
+			t.Errorf("request %d: %v, want %v", i, got[i], want[i])
+		}
+	}
+	s := h.Stats()
+	if n := s.Preempted - s.Yielded; n > 0 || s.Pool.InUse > 0 || s.Repairs > 0 {
+		t.Errorf("%d sequences were preempted, %d blocks are in use, %d repairs", n, s.Pool.InUse, s.Repairs)
+	}
+}
