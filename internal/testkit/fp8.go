@@ -3,6 +3,7 @@ package testkit
 import (
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"maps"
 	"math"
 	"os"
@@ -48,7 +49,8 @@ func FP8Directories(t testing.TB, golden, layout string) (stored, widened string
 		narrow[name], wide[name] = StoredTensor{}, StoredTensor{}
 		roundFP8(narrow, wide, name, tensor, layout)
 	}
-	stored, widened = goldenDirectory(t, golden, FP8Layouts[layout]), goldenDirectory(t, golden, "null")
+	stored = quantizedDirectory(t, Golden(golden), FP8Layouts[layout])
+	widened = quantizedDirectory(t, Golden(golden), "null")
 	WriteSafetensors(t, filepath.Join(stored, "model.safetensors"), narrow)
 	WriteSafetensors(t, filepath.Join(widened, "model.safetensors"), wide)
 	return stored, widened
@@ -70,19 +72,22 @@ func FP8AsBF16(t testing.TB, golden, widened string) string {
 		}
 		tensors[name] = StoredTensor{Type: "BF16", Shape: tensor.Shape, Data: data}
 	}
-	dir := goldenDirectory(t, golden, "null")
+	dir := quantizedDirectory(t, Golden(golden), "null")
 	WriteSafetensors(t, filepath.Join(dir, "model.safetensors"), tensors)
 	return dir
 }
 
 // goldenDirectory copies all but the weights of a golden checkpoint, with the
 // given quantization_config.
-func goldenDirectory(t testing.TB, golden, quantization string) string {
+func quantizedDirectory(t testing.TB, from, quantization string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for _, name := range []string{"tokenizer.json", "tokenizer_config.json", "chat_template.jinja",
 		"generation_config.json", "config.json"} {
-		text, err := os.ReadFile(Golden(golden, name))
+		text, err := os.ReadFile(filepath.Join(from, name))
+		if errors.Is(err, os.ErrNotExist) && name != "config.json" {
+			continue
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

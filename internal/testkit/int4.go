@@ -3,6 +3,7 @@ package testkit
 import (
 	"encoding/binary"
 	"math"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -38,13 +39,17 @@ var Int4Layouts = map[string]Int4Layout{
 
 const int4Group = 32
 
-// Int4Directories writes a golden checkpoint twice: stored has the matrices of its layers as four-bit integers in one
-// of the Int4Layouts, widened has the same numbers as F32.
+// Int4Directories writes a golden or a synthetic checkpoint twice: stored has the matrices of its layers as four-bit
+// integers in one of the Int4Layouts, widened has the same numbers as F32.
 func Int4Directories(t testing.TB, golden, name string) (stored, widened string) {
 	t.Helper()
 	layout := Int4Layouts[name]
 	packed, wide := map[string]StoredTensor{}, map[string]StoredTensor{}
-	for name, tensor := range ReadSafetensors(t, Golden(golden, "model.safetensors")) {
+	from := Golden(golden)
+	if _, err := os.Stat(from); err != nil {
+		from = SyntheticModel(t, golden)
+	}
+	for name, tensor := range ReadSafetensors(t, filepath.Join(from, "model.safetensors")) {
 		if !strings.Contains(name, "_proj.weight") {
 			packed[name], wide[name] = tensor, tensor
 			continue
@@ -58,7 +63,7 @@ func Int4Directories(t testing.TB, golden, name string) (stored, widened string)
 			m.pack(packed, module, &layout, strings.Contains(layout.Config, "awq"))
 		}
 	}
-	stored, widened = goldenDirectory(t, golden, layout.Config), goldenDirectory(t, golden, "null")
+	stored, widened = quantizedDirectory(t, from, layout.Config), quantizedDirectory(t, from, "null")
 	WriteSafetensors(t, filepath.Join(stored, "model.safetensors"), packed)
 	WriteSafetensors(t, filepath.Join(widened, "model.safetensors"), wide)
 	return stored, widened
