@@ -12,16 +12,24 @@ import (
 // TestWindowsFreeBlocks answers requests that together need several times the memory there is, with a model whose every
 // layer has a window of 64 tokens: prompts in chunks, some beginning alike, several choices, guesses, greedily and
 // with seeds. As sequences leave behind what they do not look at again, none is preempted, and the tokens are those
-// of a host with room for all.
+// of a host with room for all: also with tiers behind the memory, and when the same requests come again.
 func TestWindowsFreeBlocks(t *testing.T) {
 	const pool, most = 1536, 700
 	open := openShape(t, "tiny-mistral", "bf16")
-	start := func(tokens int) *Host {
+	start := func(tokens int, tiers int64) *Host {
 		ck, err := open()
 		if err != nil {
 			t.Fatal(err)
 		}
-		return startHost(t, ck, Config{Name: "windows", ContextTokens: 2048, KVTokens: tokens, StepTokens: 64})
+		return startHost(t, ck, Config{
+			Name:          "windows",
+			ContextTokens: 2048,
+			KVTokens:      tokens,
+			StepTokens:    64,
+			KVHostBytes:   tiers,
+			KVDiskBytes:   tiers,
+			DataDir:       t.TempDir(),
+		})
 	}
 	rng := rand.New(rand.NewPCG(64, 1))
 	var requests []*parley.Request
@@ -57,16 +65,19 @@ func TestWindowsFreeBlocks(t *testing.T) {
 		work.Wait()
 		return answers
 	}
-	want := run(start(64 << 10))
-	h := start(pool)
-	got := run(h)
-	for i := range requests {
-		if len(want[i]) != requests[i].Choices*requests[i].MaxTokens || !slices.Equal(got[i], want[i]) {
-			t.Errorf("request %d: %v, want %v", i, got[i], want[i])
+	want := run(start(64<<10, 0))
+	for _, tiers := range []int64{0, 1 << 20} {
+		h := start(pool, tiers)
+		for round := range 2 {
+			for i, got := range run(h) {
+				if len(want[i]) != requests[i].Choices*requests[i].MaxTokens || !slices.Equal(got, want[i]) {
+					t.Errorf("request %d in round %d, tiers of %d bytes: %v, want %v", i, round, tiers, got, want[i])
+				}
+			}
 		}
-	}
-	s := h.Stats()
-	if n := s.Preempted - s.Yielded; n > 0 || s.Pool.InUse > 0 || s.Repairs > 0 {
-		t.Errorf("%d sequences were preempted, %d blocks are in use, %d repairs", n, s.Pool.InUse, s.Repairs)
+		s := h.Stats()
+		if n := s.Preempted - s.Yielded; n > 0 || s.Pool.InUse > 0 || s.Repairs > 0 {
+			t.Errorf("%d sequences were preempted, %d blocks are in use, %d repairs", n, s.Pool.InUse, s.Repairs)
+		}
 	}
 }
