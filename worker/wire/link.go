@@ -67,7 +67,7 @@ func (l *link) open() *recvStream {
 		return nil
 	}
 	l.last++
-	s := &recvStream{id: l.last, most: l.most, more: make(chan struct{}, 1)}
+	s := newRecvStream(l.last, l.most)
 	if len(l.streams) == 0 {
 		l.noteReceived() // no stream listened before
 	}

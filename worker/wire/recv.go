@@ -16,13 +16,21 @@ type recvStream struct {
 	most int
 	mu   sync.Mutex
 	// in are frames that the reader has not taken: length, kind, payload. spare is room
-	// for the next.
+	// for the next. Both begin in room, which has space for what a reader that keeps up takes at once.
 	in, spare []byte
+	room      [2][32]byte
 	err       error
-	more      chan struct{}
+	// more wakes the reader, which waits for frames or the end.
+	more sync.Cond
 	// rest are frames that were taken and not read; frame is the one that was read last.
 	rest  []byte
 	frame answerFrame
+}
+
+func newRecvStream(id uint64, most int) *recvStream {
+	s := &recvStream{id: id, most: most}
+	s.in, s.spare, s.more.L = s.room[0][:0], s.room[1][:0], &s.mu
+	return s
 }
 
 // add puts a frame in, if there is room for it, and wakes the reader. A reader that is
@@ -34,7 +42,7 @@ func (s *recvStream) add(f frame) (fits bool) {
 		s.in = append(append(s.in, f.kind), f.payload...)
 	}
 	s.mu.Unlock()
-	s.wake()
+	s.more.Signal()
 	return fits
 }
 
@@ -51,34 +59,21 @@ func (s *recvStream) end(err error) {
 		s.err = err
 	}
 	s.mu.Unlock()
-	s.wake()
+	s.more.Signal()
 }
 
-func (s *recvStream) wake() {
-	select {
-	case s.more <- struct{}{}:
-	default:
-	}
-}
-
-// take waits until there are frames, and takes all there are.
+// take waits until there are frames, and takes all there are. Those that came before the end are taken before it.
 func (s *recvStream) take() error {
-	for {
-		s.mu.Lock()
-		err, there := s.err, true
-		switch {
-		case len(s.in) > 0:
-			s.rest, s.in, s.spare = s.in, s.spare[:0], s.in
-			err = nil
-		case err == nil:
-			there = false
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.in) == 0 {
+		if s.err != nil {
+			return s.err
 		}
-		s.mu.Unlock()
-		if there {
-			return err
-		}
-		<-s.more
+		s.more.Wait()
 	}
+	s.rest, s.in, s.spare = s.in, s.spare[:0], s.in
+	return nil
 }
 
 // A garbledError is a frame that makes no sense.
