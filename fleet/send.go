@@ -97,11 +97,16 @@ func (t *dispatch) runAttempt(
 		ctx:      ctx,
 		yield:    yield,
 		stall:    stallTimer{most: t.fleet.cfg.StallMax, cancel: l.flow.cancel},
+		earnAt:   1,
 		verdict:  failed,
 		err:      errCut,
 	}
 	defer func() {
-		l.leaves(ctx, a.verdict, t.fleet.cfg.Now())
+		now := t.fleet.cfg.Now()
+		if a.unearned > 0 {
+			t.fleet.earn(l, a.unearned, now)
+		}
+		l.leaves(ctx, a.verdict, now)
 		t.fleet.finish(l, a.verdict, a.err, t.failedBefore(l))
 	}()
 	defer a.stall.stop()
@@ -125,6 +130,8 @@ type attemptRun struct {
 	ctx     context.Context
 	yield   func(parley.Delta, error) bool
 	stall   stallTimer
+	// unearned tokens came and the budget has not got them: it gets earnAt of them at a time.
+	unearned, earnAt int
 	// verdict and err say how it ended: failed, unless it is seen to end otherwise, as when the worker panics. They
 	// are known once over is set.
 	verdict  attemptVerdict
@@ -151,7 +158,7 @@ func (a *attemptRun) take(d parley.Delta, fault error) (more bool) {
 	if fault != nil {
 		return a.end(judge(a.ctx, l.flow.context, fault), fault)
 	}
-	if !a.note(l, &d, now) {
+	if !a.note(&d, now) {
 		return a.end(withdrawn, errWithdrawn)
 	}
 	a.complete = a.complete || d.Usage != nil
@@ -166,17 +173,21 @@ func (a *attemptRun) take(d parley.Delta, fault error) (more bool) {
 
 // note adds a delta to the partial answer, and corrects what a worker cannot know. It reports false if the
 // attempt was withdrawn before its first token.
-func (t *dispatch) note(l *attempt, d *parley.Delta, now time.Time) bool {
-	if n := d.Count(); n > 0 && !t.fleet.earn(l, n, now) {
-		return false
+func (a *attemptRun) note(d *parley.Delta, now time.Time) bool {
+	l := a.attempt
+	if a.unearned += d.Count(); a.unearned >= a.earnAt {
+		if !a.fleet.earn(l, a.unearned, now) {
+			return false
+		}
+		a.unearned, a.earnAt = 0, earnedAtOnce
 	}
-	d.CachedTokens = t.cachedAtFirst(l, d)
-	t.partial.add(d, now)
+	d.CachedTokens = a.cachedAtFirst(l, d)
+	a.partial.add(d, now)
 	if !l.shown {
 		l.shown, d.Routing = true, l.routing
 	}
 	if d.Usage != nil {
-		d.Usage = t.totalUsage(l, d.Usage)
+		d.Usage = a.totalUsage(l, d.Usage)
 	}
 	return true
 }
@@ -192,6 +203,9 @@ func (t *dispatch) cachedAtFirst(l *attempt, d *parley.Delta) int {
 	}
 	return d.CachedTokens
 }
+
+// earnedAtOnce is how many tokens of an attempt the budget gets together, after the first.
+const earnedAtOnce = 16
 
 // earn notes that n tokens of an attempt came, unless it was withdrawn.
 func (f *Fleet) earn(l *attempt, n int, now time.Time) bool {
