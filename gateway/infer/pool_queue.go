@@ -320,7 +320,7 @@ func (t *poolQueue) run(
 		yield:   yield,
 		outcome: failed,
 	}
-	defer func() { t.finish(k, a.usage, a.outcome) }()
+	defer func() { t.finish(k, a.unnoted, a.usage, a.outcome) }()
 	within, end := t.patient(ctx, k)
 	defer end()
 	a.within = within
@@ -342,6 +342,9 @@ type execution struct {
 	ctx, within context.Context
 	yield       func(*Step, error) bool
 	step        Step
+	// unnoted tokens came since the queue was told of some at noted.
+	unnoted int
+	noted   time.Time
 	// outcome is failed unless it is seen to end otherwise, as when the worker panics. It is known once over is set.
 	outcome outcome
 	over    bool
@@ -364,7 +367,7 @@ func (a *execution) take(d parley.Delta, err error) (more bool) {
 	if p := d.Progress; p != nil && p.Waiting {
 		d.Progress = t.held(p)
 	} else {
-		t.progress(k, d.Count())
+		a.progress(d.Count())
 	}
 	if a.usage = d.Usage; a.usage != nil && !t.computed(a.usage.Routing) {
 		a.elsewhere = true
@@ -445,26 +448,35 @@ func (t *poolQueue) held(p *parley.Progress) *parley.Progress {
 	return &told
 }
 
-// progress notes that tokens more tokens came.
-func (t *poolQueue) progress(k *ticket, tokens int) {
+// noteEvery is how often the queue learns of the tokens of an answer, after the first: to note each at once would
+// cost a tenth of what it costs to send it on.
+const noteEvery = 50 * time.Millisecond
+
+// progress notes that n more tokens came.
+func (a *execution) progress(n int) {
+	t, e, now := a.queue, &a.ticket.Entry, a.queue.now()
+	if a.unnoted += n; now.Sub(a.noted) < noteEvery {
+		return
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now := t.now()
-	began := k.State() == queue.Held
-	t.queue.Started(&k.Entry, now)
-	t.queue.Served(&k.Entry, tokens, now)
+	began := e.State() == queue.Held
+	t.queue.Started(e, now)
+	t.queue.Served(e, a.unnoted, now)
+	a.unnoted, a.noted = 0, now
 	if began {
 		t.dispatch(now)
 	}
 }
 
-// finish ends a request that was with the worker.
-func (t *poolQueue) finish(k *ticket, usage *parley.Usage, o outcome) {
+// finish ends a request that was with the worker, of which some tokens were not noted.
+func (t *poolQueue) finish(k *ticket, unnoted int, usage *parley.Usage, o outcome) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.now()
 	t.model.ended(o, now)
 	t.worker.ended(o, now)
+	t.queue.Served(&k.Entry, unnoted, now)
 	if usage != nil {
 		t.queue.Finish(&k.Entry, usage.PromptTokens-usage.CachedTokens, usage.OutputTokens, now)
 	} else {
