@@ -1,6 +1,9 @@
 package limit
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // A Reservation is what one answer holds of its accounts: the prompt, and an estimate of the answer's
 // length that grows with it.
@@ -16,8 +19,13 @@ type Reservation struct {
 // Begin is called when the output of the hold is known.
 func (r *Reservation) Begin() { r.granted, r.step = r.Use.Output, r.Use.Output }
 
-// Enough reports whether an answer of a number of tokens may have another one.
-func (r *Reservation) Enough(tokens int64) bool { return len(r.Accounts) == 0 || tokens < r.granted }
+// Granted returns how many tokens the answer may have until more must be reserved.
+func (r *Reservation) Granted() int64 {
+	if len(r.Accounts) == 0 {
+		return math.MaxInt64
+	}
+	return r.granted
+}
 
 // More returns what to reserve next, at a price.
 func (r *Reservation) More(price Price) *Hold {

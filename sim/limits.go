@@ -97,7 +97,7 @@ func (g *gate) settle(h *limit.Hold, used limit.Use) { g.accounts.Settle(h, &use
 
 // grow reports whether an answer of a number of tokens may have another one.
 func (p *payment) grow(tokens int) bool {
-	if p.answer.Enough(int64(tokens)) {
+	if int64(tokens) < p.answer.Granted() {
 		return true
 	}
 	h := p.answer.More(p.price)

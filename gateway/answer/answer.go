@@ -37,9 +37,10 @@ type Answer struct {
 	constraint *Constraint
 	// settled is called when the answer is complete, before its client hears so.
 	settled func(*parley.Usage)
-	// grow is as in [Options]; once it says no, spent ends all choices.
-	grow  func(tokens int64) bool
-	spent bool
+	// grow is as in [Options], and granted what it returned; once it allows no more, spent ends all choices.
+	grow    func(tokens int64) (granted int64, more bool)
+	granted int64
+	spent   bool
 	// Waiter is where the job stands in the queue, of which its client is told
 	// every noticeEvery.
 	Waiter      *infer.Waiter
@@ -117,9 +118,9 @@ type Options struct {
 	// of the complete answer, before the client is.
 	Seen    func(choice int, s *infer.Step)
 	Settled func(*parley.Usage)
-	// Grow is asked with the tokens of all choices after each delta, and reports whether
-	// there may be more; nil if there always may.
-	Grow func(tokens int64) bool
+	// Grow is asked with the tokens of all choices once they are as many as it granted, at first 0. It returns how
+	// many there may be until it is asked again, and reports whether there may be more at all; nil if there always may.
+	Grow func(tokens int64) (granted int64, more bool)
 	// NoticeEvery is how often a client is told where it stands while it waits.
 	NoticeEvery time.Duration
 	// Again is asked when the answer failed before anything of it was shown: it returns what to
@@ -138,7 +139,7 @@ func New(o Options) *Answer {
 func (a *Answer) begin(o *Options) {
 	a.work, a.events, a.later = o.Work, nil, nil
 	a.PerPrompt, a.open = max(o.Requests[0].Choices, 1), len(o.Requests)
-	a.constraint, a.settled, a.grow, a.spent = o.Held, o.Settled, o.Grow, false
+	a.constraint, a.settled, a.grow, a.granted, a.spent = o.Held, o.Settled, o.Grow, 0, false
 	a.Waiter, a.reports = o.Work.Waiter, o.Requests[0].Progress
 	a.seen, a.judged, a.gauge = o.Seen, o.Judged, o.Gauge
 	a.Prompts, a.Choices, a.cached = nil, nil, 0
@@ -270,7 +271,11 @@ func (a *Answer) isSpent() bool {
 	for _, c := range a.Choices {
 		tokens += int64(c.outputTokens)
 	}
-	a.spent = !a.grow(tokens)
+	if tokens >= a.granted {
+		var more bool
+		a.granted, more = a.grow(tokens)
+		a.spent = !more
+	}
 	return a.spent
 }
 

@@ -3,6 +3,7 @@ package bill
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -85,20 +86,23 @@ func (p *Payer) Reserve(ctx context.Context, m *models.Model, requests []*parley
 	return b, nil
 }
 
-// Grow reserves more once an answer has as many tokens as were reserved, and reports
-// whether it may have more. The estimate is most often enough.
-func (b *Bill) Grow(tokens int64) bool {
-	if b.estimate == nil || b.hold.Enough(tokens) {
-		return true
+// Grow reserves more once an answer has as many tokens as were reserved, which is most often enough. It returns how
+// many the answer may have until it must grow again, and reports whether it may have more at all.
+func (b *Bill) Grow(tokens int64) (granted int64, more bool) {
+	if b.estimate == nil {
+		return math.MaxInt64, true
+	}
+	if granted = b.hold.Granted(); tokens < granted {
+		return granted, true
 	}
 	h := b.hold.More(b.price)
 	v, err := b.payer.billing.Book.Reserve(b.ctx, h)
 	if err != nil || v.Refused != "" {
 		b.payer.billing.Records.Limited(string(v.Refused))
-		return false
+		return granted, false
 	}
 	b.hold.Grow(h)
-	return true
+	return b.hold.Granted(), true
 }
 
 // useOf is the most that requests can come to use. Where a client named no length,
