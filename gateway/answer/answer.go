@@ -66,7 +66,7 @@ type answeredPrompt struct {
 
 // A choice is one continuation while it grows.
 type choice struct {
-	Text *text
+	Text text
 	// screen is what its text passes before it is shown; nil if nothing is looked for.
 	screen *outputScreen
 	// reader separates calls and thoughts from plain text; nil if all text is plain.

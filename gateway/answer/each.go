@@ -2,7 +2,6 @@ package answer
 
 import (
 	"context"
-	"slices"
 
 	"parley/gateway/infer"
 )
@@ -15,12 +14,8 @@ import (
 // It is the one loop of all endpoints that answer, whole or as a stream. What fails before anything
 // was shown may begin again with another model.
 func (a *Answer) Each(ctx context.Context, k KeepAlive, take func([]Piece) error) error {
-	shown := false
 	for {
-		err := a.eachOnce(ctx, k, func(pieces []Piece) error {
-			shown = shown || slices.ContainsFunc(pieces, func(p Piece) bool { return !p.onlyProgress() })
-			return take(pieces)
-		})
+		shown, err := a.eachOnce(ctx, k, take)
 		if err == nil || shown || a.again == nil || ctx.Err() != nil {
 			return err
 		}
@@ -32,19 +27,19 @@ func (a *Answer) Each(ctx context.Context, k KeepAlive, take func([]Piece) error
 	}
 }
 
-// eachOnce hands on what comes of one generation.
-func (a *Answer) eachOnce(ctx context.Context, k KeepAlive, take func([]Piece) error) error {
+// eachOnce hands on what comes of one generation. It reports whether more than progress was shown.
+func (a *Answer) eachOnce(ctx context.Context, k KeepAlive, take func([]Piece) error) (shown bool, err error) {
 	p := a.keepAlive(k, take)
 	defer p.stop()
 	each := a.gathered
 	if a.work.Alone() {
 		each = a.alone
 	}
-	err := each(ctx, p)
+	err = each(ctx, p)
 	if broken := p.failure(); broken != nil {
-		return broken
+		err = broken
 	}
-	return err
+	return p.shown, err
 }
 
 // alone answers one request here.

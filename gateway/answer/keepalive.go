@@ -1,6 +1,9 @@
 package answer
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // A KeepAlive keeps the connection of a client open while nothing is written.
 type KeepAlive struct {
@@ -21,6 +24,8 @@ type pinger struct {
 	KeepAlive
 	answer *Answer
 	take   func([]Piece) error
+	// shown is set once more than progress was handed on.
+	shown bool
 
 	// mu is held while anything is written, which may take as long as a client takes
 	// to read.
@@ -53,6 +58,7 @@ func (a *Answer) keepAlive(k KeepAlive, take func([]Piece) error) *pinger {
 
 // hand hands pieces on, and not after a write failed.
 func (p *pinger) hand(pieces []Piece) error {
+	p.shown = p.shown || slices.ContainsFunc(pieces, func(added Piece) bool { return !added.onlyProgress() })
 	if p.timer == nil {
 		return p.take(pieces)
 	}

@@ -31,8 +31,8 @@ type text struct {
 }
 
 // newText starts a choice. No stop string may be empty.
-func newText(decoder *token.Decoder, stops []string) *text {
-	t := &text{decoder: decoder}
+func newText(decoder *token.Decoder, stops []string) text {
+	t := text{decoder: decoder}
 	for _, s := range stops {
 		t.stops = append(t.stops, dialect.NewMatch(s))
 	}
