@@ -1,7 +1,9 @@
 package exchange
 
 import (
+	"io"
 	"net/http"
+	"sync"
 	"time"
 
 	"parley"
@@ -27,8 +29,8 @@ type Shape interface {
 // clients of Ollama's interface it writes lines instead, each one JSON.
 type EventStream struct {
 	exchange *Exchange
-	// control is set with the first write: the exchange may be detached before it.
-	control flusher
+	// to is set with the first write: the exchange may be detached before it.
+	to flusher
 	lines   bool
 	// opened has the choices of which the first event was sent.
 	opened []bool
@@ -36,12 +38,22 @@ type EventStream struct {
 	lastClosing *answer.Piece
 	// unfinished counts the choices that have not ended.
 	unfinished int
-	// deadline is until when the next write may take.
-	deadline time.Time
+	// extendAt is when a write must be given more time.
+	extendAt time.Time
 	// Broken is true once a write failed: nothing more arrives.
 	Broken bool
-	// room is where frames are put together.
-	room []byte
+}
+
+// frameRoom is where frames are put together, which a writer copies.
+var frameRoom = sync.Pool{New: func() any { return new([]byte) }}
+
+// frameRoomMax is how large room for a frame may be that is kept.
+const frameRoomMax = 16 << 10
+
+func keepFrame(room *[]byte) {
+	if cap(*room) <= frameRoomMax {
+		frameRoom.Put(room)
+	}
 }
 
 // A finalShape has a last event that says so, after which nothing comes.
@@ -66,6 +78,7 @@ func NewEventStream(x *Exchange, choices int) *EventStream {
 
 // A flusher sends what was written, within a time.
 type flusher interface {
+	io.Writer
 	FlushError() error
 	SetWriteDeadline(time.Time) error
 }
@@ -75,10 +88,13 @@ func flusherOf(x *Exchange) flusher {
 	if to, ok := x.ResponseWriter.(*hijack.ResponseWriter); ok {
 		return to
 	}
-	return controlFlusher{http.NewResponseController(x.Response)}
+	return controlFlusher{x.Response, http.NewResponseController(x.Response)}
 }
 
-type controlFlusher struct{ *http.ResponseController }
+type controlFlusher struct {
+	io.Writer
+	*http.ResponseController
+}
 
 // FlushError sends what was written.
 func (c controlFlusher) FlushError() error { return c.Flush() }
@@ -161,9 +177,10 @@ func (s *EventStream) sendPiece(p *answer.Piece, form Shape) error {
 		}
 	}
 	if quick, ok := form.(textShape); ok && p.IsText() && s.exchange.Frame == nil {
-		if frame, ok := quick.TextEvent(s.room[:0], p); ok {
-			s.room = frame
-			return s.write(frame)
+		room := frameRoom.Get().(*[]byte)
+		defer keepFrame(room)
+		if *room, ok = quick.TextEvent((*room)[:0], p); ok {
+			return s.write(*room)
 		}
 	}
 	if p.Reasoning != "" || p.Text != "" || len(p.Calls) > 0 || len(p.Tokens) > 0 || p.Progress != nil {
@@ -232,32 +249,34 @@ func (s *EventStream) send(event any) error {
 
 // frame writes one event as a WebSocket's frame, a line or a stream's.
 func (s *EventStream) frame(body []byte) error {
-	switch {
-	case s.exchange.Frame != nil:
+	if s.exchange.Frame != nil {
 		return s.exchange.Frame(body)
-	case s.lines:
-		s.room = append(append(s.room[:0], body...), '\n')
-		return s.write(s.room)
 	}
-	s.room = append(append(append(s.room[:0], "data: "...), body...), "\n\n"...)
-	return s.write(s.room)
+	room := frameRoom.Get().(*[]byte)
+	defer keepFrame(room)
+	if s.lines {
+		*room = append(append((*room)[:0], body...), '\n')
+	} else {
+		*room = append(append(append((*room)[:0], "data: "...), body...), "\n\n"...)
+	}
+	return s.write(*room)
 }
 
 // write sends bytes at once, after the headers if they were not sent yet. A
 // client that does not read them in time is taken for gone.
 func (s *EventStream) write(frame []byte) error {
-	begun, first := time.Now(), s.exchange.Stream == nil
-	if s.control == nil {
-		s.control = flusherOf(s.exchange)
+	begun, first := time.Now(), false
+	if s.to == nil {
+		s.to, first = flusherOf(s.exchange), s.exchange.Stream == nil
 	}
 	s.extend(begun)
 	if first {
 		s.exchange.Stream = s
 		s.begin()
 	}
-	_, err := s.exchange.Write(frame)
+	_, err := s.to.Write(frame)
 	if err == nil {
-		err = s.control.FlushError()
+		err = s.to.FlushError()
 	}
 	if first {
 		s.exchange.Record.Wrote(time.Since(begun))
@@ -272,14 +291,15 @@ func (s *EventStream) write(frame []byte) error {
 // extend sees to it that a write may take nearly as long as it may. Setting a
 // deadline costs about as much as making an event, so not every write does.
 func (s *EventStream) extend(now time.Time) {
-	if most := s.exchange.Server.WriteWaitMax; s.deadline.Sub(now) < most*7/8 {
-		s.deadline = now.Add(most)
-		_ = s.control.SetWriteDeadline(s.deadline) // not every connection has one
+	if !now.Before(s.extendAt) {
+		most := s.exchange.Server.WriteWaitMax
+		s.extendAt = now.Add(most / 8)
+		_ = s.to.SetWriteDeadline(now.Add(most)) // not every connection has one
 	}
 }
 
 // Release takes the deadline from the connection: others will write on it.
-func (s *EventStream) Release() { _ = s.control.SetWriteDeadline(time.Time{}) }
+func (s *EventStream) Release() { _ = s.to.SetWriteDeadline(time.Time{}) }
 
 func (s *EventStream) begin() {
 	h := s.exchange.Header()
