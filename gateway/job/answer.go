@@ -88,8 +88,9 @@ func (j *Job) begin(ctx context.Context, p *Query) (g *generation, err error) {
 
 // seen returns what counts each step of the answer to a query.
 func (j *Job) seen(p *Query) func(choice int, came *infer.Step) {
+	counted := j.Record
 	return func(choice int, came *infer.Step) {
-		j.Record.Delta(choice, came)
+		counted.Delta(choice, came)
 		if u := came.Delta.Usage; u != nil && !came.Shared && !j.Record.Internal && len(p.requests) == 1 {
 			j.server.Prefixes.Saw(p.requests[0], cmp.Or(p.application, j.Record.Who.Key), u.CachedTokens)
 		}
