@@ -30,8 +30,8 @@ type Shape interface {
 type EventStream struct {
 	exchange *Exchange
 	// to is set with the first write: the exchange may be detached before it.
-	to flusher
-	lines   bool
+	to    flusher
+	lines bool
 	// opened has the choices of which the first event was sent.
 	opened []bool
 	// lastClosing waits for the timings that come with the usage.

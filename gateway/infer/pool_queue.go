@@ -341,10 +341,10 @@ type execution struct {
 	// within ends when the request has waited for too long at the worker, ctx when it is not wanted any more.
 	ctx, within context.Context
 	yield       func(*Step, error) bool
-	step        Step
 	// unnoted tokens came since the queue was told of some at noted.
 	unnoted int
 	noted   time.Time
+	step    Step
 	// outcome is failed unless it is seen to end otherwise, as when the worker panics. It is known once over is set.
 	outcome outcome
 	over    bool
