@@ -120,7 +120,7 @@ func requestFrame(room []byte, id uint64, sent *call) ([]byte, error) {
 func (c *Client) readAnswer(ctx context.Context, l *link, in *recvStream,
 	yield func(parley.Delta, error) bool) bool {
 	// unread is how many tokens were not acknowledged; least are, together.
-	unread, least := 0, max(1, c.cfg.Window/4)
+	unread, least := 0, max(1, c.cfg.Window/2)
 	for {
 		f, err := in.read()
 		switch {

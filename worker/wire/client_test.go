@@ -169,7 +169,7 @@ func TestSlowReadersPauseTheWorker(t *testing.T) {
 				break
 			}
 			synctest.Wait()
-			untold := d.Count() + window/4 // the most that is read and not told yet
+			untold := d.Count() + window/2 // the most that is read and not told yet
 			given := int(w.given.Load())
 			// one is in the worker's hand
 			if least, most := read+window-untold, read+window+1; given < least || given > most {

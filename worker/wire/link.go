@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -121,6 +122,9 @@ func (l *link) endSoon() {
 func (l *link) listen() {
 	var room []byte
 	for {
+		if l.frames.Buffered() == 0 {
+			runtime.Gosched() // the readers of what came run first: meanwhile more comes, which one read takes
+		}
 		f, err := readFrame(l.frames, frameMax, &room)
 		if err != nil {
 			l.fail(err)
