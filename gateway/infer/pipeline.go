@@ -76,9 +76,11 @@ func (p *Pipeline) Run(ctx context.Context, j *Task) *Generation {
 // source returns what answers a job's requests, layer by layer: bounds on time, then
 // answers that are there or on their way, then the queue, then the worker.
 func (p *Pipeline) source(j *Task, x *Generation) source {
+	var answered source
 	alone := j.Background || p.admission.Off
-	answered := p.worker(j)
-	if !alone {
+	if alone {
+		answered = p.worker(j)
+	} else {
 		answered = p.queued(j)
 	}
 	if w := p.shares.sharing(j); !w.Private {

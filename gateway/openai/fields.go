@@ -16,7 +16,7 @@ type fields struct {
 	// few are the members of most objects, in order, in room if that is large enough; the map has them if
 	// there are more.
 	few     []value
-	room    [4]value
+	room    [8]value
 	members map[string]value
 	// seen has a bit for each name that is there: most names that are looked for are not.
 	seen uint64
