@@ -31,16 +31,11 @@ func (x *Exchange) NamedStream() NamedStream { return NamedStream{NewEventStream
 
 // Send writes events.
 func (s NamedStream) Send(events []json.RawMessage) error {
-	var frames []byte
+	room := frameRoom.Get().(*[]byte)
+	defer keepFrame(room)
+	*room = (*room)[:0]
 	for _, e := range events {
-		frames = append(frames, "event: "...)
-		frames = append(frames, openai.EventType(e)...)
-		frames = append(frames, "\ndata: "...)
-		frames = append(frames, e...)
-		frames = append(frames, "\n\n"...)
+		*room = appendNamed(*room, openai.EventType(e), e)
 	}
-	if len(frames) == 0 {
-		return nil
-	}
-	return s.write(frames)
+	return s.writeAny(*room)
 }

@@ -324,14 +324,21 @@ func (s *EventStream) fail(body any) {
 
 // SendNamed writes events with their names, in one go.
 func (s *EventStream) SendNamed(events []openai.MessageEvent) error {
-	var frames []byte
+	room := frameRoom.Get().(*[]byte)
+	defer keepFrame(room)
+	*room = (*room)[:0]
 	for i := range events {
 		body, err := openai.Encode(&events[i])
 		if err != nil {
 			return err
 		}
-		frames = appendNamed(frames, events[i].Type, body)
+		*room = appendNamed(*room, events[i].Type, body)
 	}
+	return s.writeAny(*room)
+}
+
+// writeAny writes frames, if there are any.
+func (s *EventStream) writeAny(frames []byte) error {
 	if len(frames) == 0 {
 		return nil
 	}

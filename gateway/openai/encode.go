@@ -58,6 +58,10 @@ var encoders = sync.Pool{New: func() any {
 
 // EventType returns the type of an event, which is also its name in a stream.
 func EventType(event json.RawMessage) string {
+	if rest, ours := bytes.CutPrefix(event, []byte(`{"type":"`)); ours { // no name has an escape
+		name, _, _ := bytes.Cut(rest, []byte(`"`))
+		return string(name)
+	}
 	var e struct {
 		Type string `json:"type"`
 	}
