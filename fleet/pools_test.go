@@ -138,6 +138,37 @@ func TestReplayBudgetsAreOfOnePool(t *testing.T) {
 	})
 }
 
+// TestAnswersEarnAllTheirTokens has answers of several lengths fill the budget of their pool: every token that came
+// counts once they have ended, also those of one whose worker was lost.
+func TestAnswersEarnAllTheirTokens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, workers := startPaid(t, Config{})
+		earned := func(pool string) float64 {
+			b := f.budgets[pool]
+			before := b.sum
+			b.sum = 0
+			return before
+		}
+		for _, tokens := range []int{1, 5, 16, 17, 40} {
+			r := paidAsk(tokens)
+			if _, err := hear(t.Context(), f, r); err != nil {
+				t.Fatal(err)
+			}
+			prompt := float64(len(r.Prompt))
+			if got := earned("paid"); got < float64(tokens) || got > float64(tokens)+prompt {
+				t.Errorf("an answer of %d tokens to %v earned %v", tokens, prompt, got)
+			}
+		}
+		go func() { time.Sleep(25 * time.Millisecond); workers["paid"].kill() }()
+		if _, err := hear(t.Context(), f, paidAsk(60)); err != nil {
+			t.Fatal(err)
+		}
+		if paid, spare := earned("paid"), earned("spare"); paid < 20 || spare < 60-paid {
+			t.Errorf("a moved answer of 60 tokens earned %v in one pool and %v in the other", paid, spare)
+		}
+	})
+}
+
 // TestCachedTokensAreKnownOfAPool asks what a prompt finds in each pool.
 func TestCachedTokensAreKnownOfAPool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

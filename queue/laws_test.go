@@ -560,3 +560,22 @@ func TestBegins(t *testing.T) {
 		t.Errorf("the first waits %v, the fourth %v", first, fourth)
 	}
 }
+
+// TestGapsLearnedTogetherCountAll has the TPOT of a worker double: what is learned from ten tokens at a time is about
+// as near to that after as many tokens as what is learned from each.
+func TestGapsLearnedTogetherCountAll(t *testing.T) {
+	after := func(together int) float64 {
+		var r runningLimit
+		for i := 0; i < 400; i += together {
+			gap := 5 * time.Millisecond
+			if i >= 360 {
+				gap *= 2
+			}
+			r.learn(time.Duration(together)*gap, together, time.Unix(1, 0))
+		}
+		return r.tpot
+	}
+	if one, ten := after(1), after(10); one < 0.008 || math.Abs(ten/one-1) > 0.1 {
+		t.Errorf("%.4f s from each token, %.4f s from ten at a time", one, ten)
+	}
+}

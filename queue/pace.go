@@ -219,6 +219,9 @@ const (
 	adjustEvery = 250 * time.Millisecond
 	// oddGap is what a single gap can tell at most, as a multiple of the others.
 	oddGap = 4
+	// gapsKnown is how many gaps the TPOT is known from: the weight of each is one over that, and the weight of gaps
+	// that are learned together is about what they would have one by one.
+	gapsKnown = 32
 	// rises and falls bound how far the limit moves at a time.
 	rises, falls = 1.05, 0.8
 )
@@ -234,7 +237,7 @@ func (r *runningLimit) learn(took time.Duration, tokens int, now time.Time) {
 		return
 	}
 	x = min(x, oddGap*r.tpot) // it may have been the reader who was slow
-	r.tpot += float64((x - r.tpot) / 32)
+	r.tpot += float64((x - r.tpot) * min(float64(tokens)/gapsKnown, 0.5))
 	r.least = min(r.least, r.tpot)
 }
 
