@@ -50,6 +50,19 @@ func (d *draft) engine() *engine.Draft {
 	return &engine.Draft{Forward: d.network.Forward}
 }
 
+// window returns how far a token looks back at most in every layer of a model and of its draft model, which has its
+// keys and values in blocks of the same numbers; 0 if that has no bound.
+func (d *draft) window(of *weights.Config) int {
+	w := model.Window(of)
+	if d == nil || w == 0 {
+		return w
+	}
+	if own := model.Window(&d.ck.Config); own > 0 {
+		return max(w, own)
+	}
+	return 0
+}
+
 func (d *draft) close() error {
 	if d == nil {
 		return nil

@@ -119,7 +119,7 @@ func Start(plan *Plan) (*Host, error) {
 			Seqs:           cfg.Seqs,
 			Target:         max(cfg.Target, 0),
 			BackgroundWait: cfg.BackgroundWait,
-			Window:         model.Window(&ck.Config),
+			Window:         d.window(&ck.Config),
 			Pace:           memory.recall(),
 			Baseline:       cfg.Baseline,
 			Cache: kv.Config{Policy: cfg.Eviction, HostBlocks: hostBlocks, DiskBlocks: diskBlocks,

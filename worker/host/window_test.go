@@ -5,9 +5,35 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"parley"
+	"parley/model/weights"
 )
+
+// TestWindowsOfAModelAndItsDraft: blocks must serve both.
+func TestWindowsOfAModelAndItsDraft(t *testing.T) {
+	config := func(window int, sliding ...bool) weights.Config {
+		return weights.Config{AttentionShape: weights.AttentionShape{SlidingWindow: window, Sliding: sliding}}
+	}
+	all, some, none := config(64, true, true), config(64, true, false), config(0, false, false)
+	wide := config(128, true)
+	for i, c := range []struct {
+		model, draft *weights.Config
+		want         int
+	}{
+		{&all, nil, 64}, {&some, nil, 0}, {&none, nil, 0}, {&all, &wide, 128}, {&wide, &all, 128}, {&all, &none, 0},
+		{&all, &some, 0}, {&none, &all, 0},
+	} {
+		var d *draft
+		if c.draft != nil {
+			d = &draft{ck: &weights.Checkpoint{Config: *c.draft}}
+		}
+		if got := d.window(c.model); got != c.want {
+			t.Errorf("case %d: %d, want %d", i, got, c.want)
+		}
+	}
+}
 
 // TestWindowsFreeBlocks answers requests that together need several times the memory there is, with a model whose every
 // layer has a window of 64 tokens: prompts in chunks, some beginning alike, several choices, guesses, greedily and
@@ -75,9 +101,13 @@ func TestWindowsFreeBlocks(t *testing.T) {
 				}
 			}
 		}
-		s := h.Stats()
-		if n := s.Preempted - s.Yielded; n > 0 || s.Pool.InUse > 0 || s.Repairs > 0 {
-			t.Errorf("%d sequences were preempted, %d blocks are in use, %d repairs", n, s.Pool.InUse, s.Repairs)
+		for end := time.Now().Add(time.Minute); h.Stats().Pool.InUse > 0; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("blocks are still in use: %+v", h.Stats().Pool)
+			}
+		}
+		if s := h.Stats(); s.Preempted > s.Yielded || s.Repairs > 0 {
+			t.Errorf("%d sequences were preempted, %d repairs", s.Preempted-s.Yielded, s.Repairs)
 		}
 	}
 }
