@@ -52,8 +52,11 @@ func (c *Cache) ownFrom(t *Table) int {
 
 // unname makes the blocks of a table from an index on private ones for good.
 func (c *Cache) unname(t *Table, from int) {
-	for i := t.sealed - 1; i >= from; i-- {
+	for i := len(t.nodes) - 1; i >= from; i-- {
 		id := t.nodes[i]
+		if !c.tree.nodes[id].sealed {
+			continue
+		}
 		c.freeCopy(id)
 		c.unpublish(id)
 		n := &c.tree.nodes[id]

@@ -31,11 +31,12 @@ func (s *Scheduler) room(q *Seq, tokens int, now time.Time) bool {
 // trim frees blocks that running sequences will not look at again, if the model has windows in all layers. It reports
 // whether there were any.
 func (s *Scheduler) trim() bool {
+	if s.cfg.Window == 0 {
+		return false
+	}
 	freed := 0
 	for _, q := range s.running {
-		if s.cfg.Window > 0 {
-			freed += s.cache.Trim(&q.Table, max(0, q.Computed-s.cfg.Window)/kv.BlockTokens)
-		}
+		freed += s.cache.Trim(&q.Table, max(0, q.Computed-s.cfg.Window)/kv.BlockTokens)
 	}
 	return freed > 0
 }
