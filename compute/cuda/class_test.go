@@ -246,9 +246,9 @@ func TestSplitContextKeepsBits(t *testing.T) {
 	}
 }
 
-// TestSharedPrefixKeepsBits computes attention of conversations that begin with the same blocks, side by side, on a
-// device that reads these once for several, in one piece and in two, and on one with so much to give work to that
-// each reads its own.
+// TestSharedPrefixKeepsBits computes attention of conversations that begin with the same blocks: on devices that read
+// these once for several, in one item or in one for each partition, and on a device with so many multiprocessors that
+// each sequence reads its own.
 func TestSharedPrefixKeepsBits(t *testing.T) {
 	const prefix, tail = 5 * partition, 7
 	table := computetest.BlockTable(prefix, 0)

@@ -263,7 +263,7 @@ func testFaultsOfAPeer(t *testing.T, way kvwire.Config) {
 }
 
 // TestADeadlineHeedsWhatComes has a part of the blocks come at once, and the others after the deadline or never. If the
-// source still computes them, a fetch of which half has come goes on for as long again.
+// source still computes them, a fetch of which half has come is given the same time again.
 func TestADeadlineHeedsWhatComes(t *testing.T) {
 	const within = 2 * time.Second
 	model, way := Config{KVTokens: 8192, ContextTokens: 2048}, ways["TCP"]
@@ -272,21 +272,21 @@ func TestADeadlineHeedsWhatComes(t *testing.T) {
 	want, _, _ := askTransfer(t, from, r)
 	blocks := (len(r.Prompt) - 1) / compute.BlockTokens
 	for name, test := range map[string]struct {
-		computes, goesOn bool
-		atOnce           int // blocks
-		came             int
-		miss             string
+		computes, continues bool
+		atOnce              int // blocks
+		came                int
+		miss                string
 	}{
-		"half has come":                   {computes: true, goesOn: true, atOnce: blocks/2 + 1, came: blocks},
-		"half has come, and then no more": {computes: true, atOnce: blocks/2 + 1, came: blocks/2 + 1, miss: "too slow"},
-		"less than half has come":         {computes: true, goesOn: true, atOnce: 1, came: 1, miss: "too slow"},
-		"nobody computes the rest":        {goesOn: true, atOnce: blocks/2 + 1, came: blocks/2 + 1, miss: "too slow"},
+		"half has come":            {computes: true, continues: true, atOnce: blocks/2 + 1, came: blocks},
+		"half has come, then none": {computes: true, atOnce: blocks/2 + 1, came: blocks/2 + 1, miss: "too slow"},
+		"less than half has come":  {computes: true, continues: true, atOnce: 1, came: 1, miss: "too slow"},
+		"without a request":        {continues: true, atOnce: blocks/2 + 1, came: blocks/2 + 1, miss: "too slow"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			to, _ := startWorker(t, ServerConfig{Key: transferKey, Fetch: way}, model)
 			paused := tamperWith(t, fromURL, func(resp *http.Response) error {
 				rest := untilLeft(resp)
-				if test.goesOn {
+				if test.continues {
 					late := sync.OnceFunc(func() { pause(resp.Request.Context(), within*3/2) })
 					rest = &onRead{late, resp.Body}
 				}

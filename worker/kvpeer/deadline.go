@@ -8,10 +8,10 @@ import (
 	"parley"
 )
 
-// A deadline ends a fetch that is too slow. Blocks of a prompt that the source still computes come as fast as it
-// computes them, and that was an estimate: made from shorter prompts, perhaps, or before others came to be computed
-// beside it. So such a fetch gets as long again whenever at least half of what was missing has come. Were the rest
-// computed here, the answers that are written here would wait for it.
+// A deadline ends a fetch that is too slow. It is an estimate, which can be far too short for blocks that the source
+// still computes: it extrapolates from shorter prompts, and knows nothing of prompts that arrive later and are computed
+// at the same time. So such a fetch is given the same time again whenever at least half of the missing blocks have
+// come: computing the rest here would delay the answers that are being written here.
 type deadline struct {
 	within        time.Duration
 	missing, came atomic.Int64 // bytes
