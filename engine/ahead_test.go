@@ -66,6 +66,48 @@ func TestNothingIsExposedAfterIdling(t *testing.T) {
 	})
 }
 
+// TestNeighboursShareTheirPrefix has requests with one of two cached prefixes come by turns: in passes that write a
+// token of each, those of one prefix stand next to each other.
+func TestNeighboursShareTheirPrefix(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const requests = 6
+		whole := 0
+		n := &counter{ahead: true, delay: time.Millisecond}
+		n.fault = func(step *compute.Step) {
+			if len(step.Seqs) < requests || len(step.Tokens) > requests {
+				return
+			}
+			whole++
+			var first []int32
+			for i := range step.Seqs {
+				first = append(first, step.Seqs[i].Blocks[0])
+			}
+			if got := slices.Compact(slices.Clone(first)); len(got) != 2 {
+				t.Errorf("the sequences begin with the blocks %v", first)
+			}
+		}
+		e := newCounter(t, n, small)
+		ask := func(i int, tokens int) {
+			r := &parley.Request{Prompt: slices.Repeat([]parley.Token{parley.Token(1 + i%2)}, 40), MaxTokens: tokens,
+				Stop: parley.Stop{IgnoreEnd: true}}
+			if _, _, err := collect(t.Context(), e, r); err != nil {
+				t.Error(err)
+			}
+		}
+		ask(0, 1)
+		ask(1, 1)
+		var work sync.WaitGroup
+		for i := range requests {
+			work.Go(func() { ask(i, 30) })
+			synctest.Wait()
+		}
+		work.Wait()
+		if whole < 10 {
+			t.Errorf("%d passes had all sequences", whole)
+		}
+	})
+}
+
 // TestCancelAtEveryStepAhead leaves answers at every moment while steps are in flight.
 func TestCancelAtEveryStepAhead(t *testing.T) {
 	for after := range 20 {

@@ -114,7 +114,9 @@ func (l *loop) pass(plan *sched.Plan) {
 	l.cache.worked = true
 	whole := l.copy(plan.Copies)
 	l.holdBack(plan)
-	plan.GroupPrefixes()
+	if l.cfg.Ahead != nil { // other devices read each sequence by itself
+		plan.GroupPrefixes()
+	}
 	if whole && len(plan.Parts) > 0 && l.mayFly(plan) {
 		l.launch(plan)
 		l.landDue()
