@@ -71,12 +71,11 @@ func parseLoad(text string) (l gpu.Load, err error) {
 		l.Prompt, err = strconv.Atoi(rest)
 	} else if text == "" || !strings.Contains("ds", text[:1]) {
 		err = fmt.Errorf("expected a letter")
-	} else if of, shared, ok := strings.Cut(text[1:], "/"); ok {
-		if l.Shared, err = strconv.Atoi(shared); err == nil {
-			_, err = fmt.Sscanf(of, "%dx%d", &l.Batch, &l.Context)
-		}
 	} else {
-		_, err = fmt.Sscanf(of, "%dx%d", &l.Batch, &l.Context)
+		of, shared, shares := strings.Cut(text[1:], "/")
+		if _, err = fmt.Sscanf(of, "%dx%d", &l.Batch, &l.Context); err == nil && shares {
+			l.Shared, err = strconv.Atoi(shared)
+		}
 	}
 	if err != nil || l.Tokens() < 1 || l.Shared < 0 || l.Context < l.Shared {
 		return l, fmt.Errorf("load %q: expected pPROMPT, dBATCHxCONTEXT[/SHARED] or sBATCHxCONTEXT[/SHARED], as in "+
