@@ -247,8 +247,8 @@ func TestSplitContextKeepsBits(t *testing.T) {
 }
 
 // TestSharedPrefixKeepsBits computes attention of conversations that begin with the same blocks: on devices that read
-// these once for several, in one item or in one for each partition, and on a device with so many multiprocessors that
-// each sequence reads its own.
+// these once for several, in one item or in one for each partition, and on a device with enough multiprocessors to
+// read them for each sequence.
 func TestSharedPrefixKeepsBits(t *testing.T) {
 	const prefix, tail = 5 * partition, 7
 	table := computetest.BlockTable(prefix, 0)
